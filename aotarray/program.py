@@ -1,0 +1,169 @@
+"""A program: what one traced function becomes, and exactly what the launcher runs.
+
+Sizes are numbered *slots*: 64-bit integers computed once at entry, in order. Buffers are arrays the
+program touches. Instructions run in order. Everything here is plain data: it encodes to words that
+the C launcher reads (`aotarray.runtime.encode`), the same for `jit` and for built modules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Union
+
+#: dtype codes shared with launcher.c: the position is the code.
+DTYPES = ("b1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "c64", "c128")
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """One array or scalar argument (a leaf of the argument tree).
+
+    `weak` is "" for an array of `dtype` and `rank`, or the Python type a weak scalar must have:
+    "bool", "int", "float" or "complex" (dtype then b1, i64, f64 or c128, rank 0).
+    """
+
+    name: str
+    dtype: str
+    rank: int
+    weak: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOp:
+    """How one slot is computed.
+
+    op "dim": size of argument `a` along axis `b`;  "const": the value `a`;
+    "add" "sub" "mul" "floordiv" "mod" "min" "max": of the earlier slots `a` and `b`
+    (floordiv and mod round towards minus infinity; by zero gives 0).
+    """
+
+    op: str
+    a: int
+    b: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A relation of two slots that must hold before anything runs.
+
+    `jit` treats a failed check as "this program does not fit" and looks for, or traces, another one.
+    A built module raises ValueError with `message`, in which `{a}` and `{b}` stand for the two values.
+    """
+
+    relation: Literal["eq", "ne", "ge"]
+    a: int
+    b: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """An array the program touches; `dims` are slots.
+
+    kind "arg":   argument number `index`, with the strides the caller gave (rows of the program's
+                  arguments that say `dense` are copied to C order first when they are not in it)
+         "out":   output number `index`: allocated in C order, or the caller's `out=` with its strides
+         "temp":  C-ordered working memory, filled with zero bytes first when `zero`
+         "const": C-ordered constant at byte `index` of the constants blob
+         "alias": the memory of buffer `index` (dense) seen with these dims
+    """
+
+    kind: Literal["arg", "out", "temp", "const", "alias"]
+    dtype: str
+    dims: tuple[int, ...]
+    index: int = 0
+    dense: bool = False
+    zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A kernel's integer parameter: the value of a slot."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """A kernel's integer parameter: the stride of a buffer along an axis, in elements."""
+
+    buffer: int
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collapse:
+    """Permission to merge neighbouring loops of an element-wise kernel at run time.
+
+    `sizes` are the positions in `ints` of the loops' extents, outermost first. `operands` holds, for
+    each array the kernel touches, the positions in `ints` of its strides for each loop (-1: does not
+    move along that loop). Neighbouring loops d, d+1 merge when for every operand
+    stride[d] == stride[d+1] * size[d+1]; merged extents move to the inner loop and the outer becomes 1.
+    The kernel's range counts elements of the whole nest and is the same before and after.
+    """
+
+    sizes: tuple[int, ...]
+    operands: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """Run kernel number `kernel` over [0, count) of its parallel loop.
+
+    `pointers` are buffer numbers, `ints` the integer parameters, in the kernel's order. `count` is a
+    slot. `work` is a slot with the number of element evaluations in the whole call and `cost` their
+    price in nanoseconds per 1024: the launcher decides from them how many threads pay off. Chunks are
+    multiples of `grain` items. `scratch` is a slot with the bytes of scratch memory that each thread
+    needs (64-byte aligned), or -1.
+    """
+
+    kernel: int
+    pointers: tuple[int, ...]
+    ints: tuple[Union[Size, Stride], ...]
+    count: int
+    work: int
+    cost: int
+    grain: int = 1
+    scratch: int = -1
+    collapse: Collapse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """Call a NumPy routine (`"matmul"`): operands and result are buffer numbers; result is overwritten."""
+
+    name: str
+    operands: tuple[int, ...]
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseIf:
+    """Raise `exception` ("IndexError", "ValueError") with `message` when i64 buffer `buffer` (one
+    element) is not zero. `{value}` in the message stands for the element at buffer index 1."""
+
+    buffer: int
+    exception: str
+    message: str
+
+
+Instruction = Union[KernelCall, LibraryCall, RaiseIf]
+
+#: A tree of arguments or results: ("leaf", i), ("none",), ("tuple", children), ("list", children),
+#: ("dict", keys, children). NamedTuples and dataclasses are rebuilt by Python callers, not by C.
+Tree = tuple  # type: ignore[type-arg]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A whole function for one signature. `kernels` are the symbol names of the compiled kernels."""
+
+    name: str
+    args: tuple[Arg, ...]
+    slots: tuple[SizeOp, ...]
+    checks: tuple[Check, ...]
+    buffers: tuple[Buffer, ...]
+    instructions: tuple[Instruction, ...]
+    outputs: tuple[int, ...]
+    kernels: tuple[str, ...]
+    constants: bytes = b""
