@@ -43,7 +43,7 @@ _NAMES = {
 }
 _MODULES = ("errors", "numpy")
 
-__all__ = ["__version__", *_NAMES, *_MODULES]  # noqa: PLE0604
+__all__ = ["__version__", *_NAMES, *_MODULES]
 
 
 class _Facade(ModuleType):
