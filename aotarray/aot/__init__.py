@@ -1,0 +1,1 @@
+"""Ahead-of-time artefacts: extension modules, wheels, and how they are linked."""
