@@ -1,0 +1,1 @@
+"""Running compiled programs: the launcher, the encoding of programs, images."""

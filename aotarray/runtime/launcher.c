@@ -1,0 +1,1885 @@
+/* The launcher: checks arguments, makes outputs and runs programs.
+ *
+ * One file, two uses. As it is, it is the extension module aotarray.runtime._launcher, on which `jit`
+ * runs. With -DAOTARRAY_MODULE it is the Python face of a built module: AOTARRAY_MODULE_DATA names the
+ * generated header with that module's programs and kernels (aotarray/aot/module_data.py writes it).
+ *
+ * It uses CPython's limited API and no NumPy headers. Programs are described in aotarray/program.py and
+ * laid out as words by aotarray/runtime/encode.py; what a program refers to was verified there.
+ *
+ * Alone, for development:
+ *   cc -O2 -fPIC -shared -Wall -Wextra $(python3-config --includes) launcher.c \
+ *      -o _launcher.abi3.so -lm -lpthread
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <pyconfig.h>
+#if !defined(Py_GIL_DISABLED) && !defined(Py_LIMITED_API) /* free-threading builds have no limited API before 3.15 */
+#define Py_LIMITED_API 0x030b0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <complex.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COUNT(table) ((Py_ssize_t)(sizeof(table) / sizeof *(table)))
+#define LINE 64 /* bytes in a cache line: the alignment of everything allocated here */
+
+/* ---- Programs: the rows that encode.py writes ------------------------------------------------- */
+
+typedef void (*Kernel)(void *const *pointers, const int64_t *ints, void *scratch, int64_t begin, int64_t end);
+
+#define MAGIC 0x1544F41
+
+typedef struct {
+    int64_t magic, words, name, strings_at;
+    int64_t n_args, args_at, n_slots, slots_at, n_checks, checks_at, n_buffers, buffers_at;
+    int64_t n_instructions, instructions_at, n_outputs, outputs_at, n_kernels, n_constants;
+    int64_t n_values;                  /* slots, then the strides of every buffer */
+    int64_t max_pointers, max_ints;    /* over all kernel calls */
+} Header;
+
+typedef struct { int64_t name, dtype, rank, weak, dense; } Arg;
+typedef struct { int64_t op, a, b; } SizeOp;
+typedef struct { int64_t relation, a, b, message; } Check;
+typedef struct { int64_t kind, dtype, rank, dims_at, index, dense, zero, strides_at; } Buffer;
+typedef struct {
+    int64_t kind;
+    union {
+        struct {
+            int64_t kernel, n_pointers, pointers_at, n_ints, ints_at, count, work, cost, grain, scratch;
+            int64_t n_loops, n_operands, collapse_at;
+        } kernel;
+        struct { int64_t name, n_operands, operands_at, result; } library;
+        struct { int64_t buffer, exception, message; } raise;
+    } u;
+} Instruction;
+
+enum { SIZE_DIM, SIZE_CONST, SIZE_ADD, SIZE_SUB, SIZE_MUL, SIZE_FLOORDIV, SIZE_MOD, SIZE_LESSER, SIZE_GREATER };
+enum { CHECK_EQ, CHECK_NE, CHECK_GE };
+enum { BUFFER_ARG, BUFFER_OUT, BUFFER_TEMP, BUFFER_CONST, BUFFER_ALIAS };
+enum { RUN_KERNEL, RUN_LIBRARY, RUN_RAISE };
+enum { B1, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128, DTYPES };
+
+static const struct { const char *name; int8_t size, align; } dtypes[DTYPES] = {
+    {"bool", 1, 1},    {"int8", 1, 1},    {"int16", 2, 2},   {"int32", 4, 4},     {"int64", 8, 8},
+    {"uint8", 1, 1},   {"uint16", 2, 2},  {"uint32", 4, 4},  {"uint64", 8, 8},    {"float16", 2, 2},
+    {"float32", 4, 4}, {"float64", 8, 8}, {"complex64", 8, 4}, {"complex128", 16, 8},
+};
+
+typedef struct {
+    const Header *head;
+    const Arg *args;
+    const SizeOp *slots;
+    const Check *checks;
+    const Buffer *buffers;
+    const Instruction *instructions;
+    const int64_t *outputs;
+    const char *strings;
+    const char *constants;  /* 64-byte aligned */
+    const Kernel *kernels;
+    PyObject *result_type;  /* borrowed */
+} Program;
+
+#define LIST(program, at) ((const int64_t *)(program)->head + (at))
+#define TEXT(program, at) ((program)->strings + (at))
+
+static int program_open(Program *p, const int64_t *words, size_t count)
+{
+    const Header *h = (const Header *)words;
+    if (count * 8 < sizeof *h || h->magic != MAGIC || h->words != (int64_t)count) {
+        PyErr_SetString(PyExc_ValueError, "these are not the words of a program of this version");
+        return -1;
+    }
+    p->head = h;
+    p->args = (const Arg *)(words + h->args_at);
+    p->slots = (const SizeOp *)(words + h->slots_at);
+    p->checks = (const Check *)(words + h->checks_at);
+    p->buffers = (const Buffer *)(words + h->buffers_at);
+    p->instructions = (const Instruction *)(words + h->instructions_at);
+    p->outputs = words + h->outputs_at;
+    p->strings = (const char *)(words + h->strings_at);
+    return 0;
+}
+
+/* Text with {a} or {value} and {b} replaced by numbers, as a new str. */
+static PyObject *fill_message(const char *text, int64_t a, int64_t b)
+{
+    static const char *const marks[] = {"{a}", "{value}", "{b}"};
+    size_t room = strlen(text) + 1;
+    for (const char *c = text; *c; c++) room += *c == '{' ? 20 : 0;
+    char *filled = malloc(room), *to = filled;
+    if (!filled) return PyErr_NoMemory();
+    while (*text) {
+        Py_ssize_t mark = 0;
+        while (mark < COUNT(marks) && strncmp(text, marks[mark], strlen(marks[mark]))) mark++;
+        if (mark == COUNT(marks)) {
+            *to++ = *text++;
+        } else {
+            to += snprintf(to, 22, "%lld", (long long)(mark == 2 ? b : a));
+            text += strlen(marks[mark]);
+        }
+    }
+    PyObject *message = PyUnicode_DecodeUTF8(filled, to - filled, "replace");
+    free(filled);
+    return message;
+}
+
+/* ---- NumPy, through Python objects --------------------------------------------------------------- */
+
+static struct {
+    PyObject *module, *empty, *array, *copyto;
+    PyTypeObject *ndarray, *generic;
+    PyObject *dtype[DTYPES];         /* the one dtype object of each native type */
+    PyTypeObject *result;            /* the ndarray subclass that results have, if any */
+    PyObject *c_order;               /* {"order": "C"} */
+    int head_known;                  /* arrays may be read through ArrayHead */
+    int64_t interpreter;
+} np = {.interpreter = -1};
+
+/* The fields that NumPy's C API has always laid out so, as every extension module compiled against it
+ * reads them. Read only after `probe_head` found them to agree with the buffer protocol, which costs
+ * about 0.1 us an array more. */
+typedef struct {
+    PyObject_HEAD
+    char *data;
+    int rank;
+    Py_ssize_t *shape, *strides;
+    PyObject *base, *dtype;
+    int flags;
+} ArrayHead;
+
+#define HEAD_WRITEABLE 0x0400
+
+static int dtype_code(PyObject *dtype)
+{
+    for (int code = DTYPES - 1; code >= 0; code--)
+        if (np.dtype[code] == dtype) return code;
+    return -1;
+}
+
+static int probe_head(void)
+{
+    const ArrayHead *head;
+    Py_buffer view = {0};
+    PyObject *a = PyObject_CallMethod(np.module, "zeros", "((ii)O)", 3, 5, np.dtype[I16]);
+    PyObject *t = a ? PyObject_GetAttrString(a, "T") : NULL;
+    PyObject *size = PyObject_GetAttrString((PyObject *)np.ndarray, "__basicsize__");
+    int rc = -1;
+    if (!t || !size || PyObject_GetBuffer(t, &view, PyBUF_RECORDS) < 0) goto end;
+    head = (const ArrayHead *)t;
+    np.head_known = PyLong_AsLong(size) >= (long)sizeof *head && head->data == view.buf && head->rank == 2 &&
+                    head->dtype == np.dtype[I16] && (head->flags & HEAD_WRITEABLE) &&
+                    !memcmp(head->shape, view.shape, 2 * sizeof(Py_ssize_t)) &&
+                    !memcmp(head->strides, view.strides, 2 * sizeof(Py_ssize_t));
+    rc = 0;
+end:
+    if (view.obj) PyBuffer_Release(&view);
+    Py_XDECREF(size);
+    Py_XDECREF(t);
+    Py_XDECREF(a);
+    return rc;
+}
+
+/* Kept for the life of the process, so only one interpreter can use them. */
+static int load_numpy(void)
+{
+    int64_t interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
+    if (np.interpreter == interpreter) return 0;
+    if (np.interpreter != -1) {
+        PyErr_SetString(PyExc_ImportError, "this module is in use by another interpreter of this process");
+        return -1;
+    }
+    if (!(np.module = PyImport_ImportModule("numpy")) ||
+        !(np.empty = PyObject_GetAttrString(np.module, "empty")) ||
+        !(np.array = PyObject_GetAttrString(np.module, "array")) ||
+        !(np.copyto = PyObject_GetAttrString(np.module, "copyto")) ||
+        !(np.ndarray = (PyTypeObject *)PyObject_GetAttrString(np.module, "ndarray")) ||
+        !(np.generic = (PyTypeObject *)PyObject_GetAttrString(np.module, "generic")) ||
+        !(np.c_order = Py_BuildValue("{ss}", "order", "C")))
+        return -1;
+    for (int code = 0; code < DTYPES; code++)
+        if (!(np.dtype[code] = PyObject_CallMethod(np.module, "dtype", "s", dtypes[code].name))) return -1;
+    if (probe_head() < 0) return -1;
+    np.interpreter = interpreter;
+    return 0;
+}
+
+static PyObject *shape_tuple(const Program *p, const Buffer *b, const int64_t *values)
+{
+    const int64_t *dims = LIST(p, b->dims_at);
+    PyObject *shape = PyTuple_New(b->rank);
+    for (int64_t d = 0; shape && d < b->rank; d++) {
+        PyObject *dim = PyLong_FromLongLong(values[dims[d]]);
+        if (!dim || PyTuple_SetItem(shape, d, dim) < 0) Py_CLEAR(shape);
+    }
+    return shape;
+}
+
+/* ---- Leaves: the arrays and scalars of a call --------------------------------------------------- */
+
+/* Kinds 1 to 4 are also the codes of weak arguments. */
+enum { LEAF_ARRAY, LEAF_BOOL, LEAF_INT, LEAF_FLOAT, LEAF_COMPLEX, LEAF_BAD };
+enum { BAD_TYPE, BAD_DTYPE, BAD_ORDER, BAD_SUBCLASS };
+
+typedef struct {
+    PyObject *object;                  /* owned */
+    PyObject *copy;                    /* owned: what is read instead, in C order and aligned */
+    int8_t kind, dtype, problem, big;  /* big: an int beyond int64 */
+    int writable, rank;
+    char *data;
+    const Py_ssize_t *shape, *strides; /* strides in bytes */
+    union { char b; int64_t i; double f[2]; } scalar;
+    Py_buffer view;                    /* in use when view.obj is set */
+} Leaf;
+
+/* Type code of a buffer's format and item size; -1: none of ours, -2: of the other byte order. */
+static int format_code(const char *format, Py_ssize_t size)
+{
+    static const char order[] = "@=<";
+    int other = *format == '>' || *format == '!';
+    if (*format && (other || strchr(order, *format))) format++;
+    int is_complex = *format == 'Z';
+    format += is_complex;
+    if (!*format || format[1]) return -1;
+    int code = -1;
+    if (is_complex) {
+        code = *format == 'f' ? C64 : *format == 'd' ? C128 : -1;
+    } else if (*format == '?') {
+        code = B1;
+    } else if (*format == 'e' || *format == 'f' || *format == 'd') {
+        code = *format == 'e' ? F16 : *format == 'f' ? F32 : F64;
+    } else if (strchr("bhilq", *format) || strchr("BHILQ", *format)) {
+        int base = *format >= 'a' ? I8 : U8;
+        code = size == 1 ? base : size == 2 ? base + 1 : size == 4 ? base + 2 : size == 8 ? base + 3 : -1;
+    }
+    return code < 0 || size != dtypes[code].size ? -1 : other ? -2 : code;
+}
+
+static void leaf_bad(Leaf *leaf, int problem)
+{
+    PyErr_Clear();
+    leaf->kind = LEAF_BAD;
+    leaf->problem = (int8_t)problem;
+}
+
+/* Array types whose operators mean something else than ndarray's. */
+static int is_foreign_subclass(PyObject *object)
+{
+    static const char *const places[][2] = {{"numpy.ma", "MaskedArray"}, {"numpy", "matrix"}};
+    for (int i = 0; i < COUNT(places); i++) {
+        PyObject *module = PyImport_ImportModule(places[i][0]);
+        PyObject *type = module ? PyObject_GetAttrString(module, places[i][1]) : NULL;
+        int foreign = type ? PyObject_IsInstance(object, type) : 0;
+        Py_XDECREF(type);
+        Py_XDECREF(module);
+        PyErr_Clear();
+        if (foreign > 0) return 1;
+    }
+    return 0;
+}
+
+static void leaf_read_buffer(Leaf *leaf, PyObject *object)
+{
+    if (PyObject_GetBuffer(object, &leaf->view, PyBUF_RECORDS_RO) < 0) {
+        leaf->view.obj = NULL;
+        leaf_bad(leaf, BAD_DTYPE);
+        return;
+    }
+    int code = format_code(leaf->view.format ? leaf->view.format : "B", leaf->view.itemsize);
+    if (code < 0) {
+        leaf_bad(leaf, code == -2 ? BAD_ORDER : BAD_DTYPE);
+        return;
+    }
+    leaf->kind = LEAF_ARRAY;
+    leaf->dtype = (int8_t)code;
+    leaf->rank = leaf->view.ndim;
+    leaf->data = leaf->view.buf;
+    leaf->shape = leaf->view.shape;
+    leaf->strides = leaf->view.strides;
+    leaf->writable = !leaf->view.readonly;
+}
+
+static void leaf_read_array(Leaf *leaf, PyObject *object)
+{
+    const ArrayHead *head = (const ArrayHead *)object;
+    int code = np.head_known ? dtype_code(head->dtype) : -1;
+    if (code < 0) {
+        leaf_read_buffer(leaf, object);
+        return;
+    }
+    leaf->kind = LEAF_ARRAY;
+    leaf->dtype = (int8_t)code;
+    leaf->rank = head->rank;
+    leaf->data = head->data;
+    leaf->shape = head->shape;
+    leaf->strides = head->strides;
+    leaf->writable = head->flags & HEAD_WRITEABLE;
+}
+
+/* Never fails: what cannot be used becomes LEAF_BAD, which no argument fits. */
+static void leaf_read(Leaf *leaf, PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    Py_INCREF(object);
+    leaf->object = object;
+    leaf->copy = NULL;
+    leaf->view.obj = NULL;
+    leaf->rank = leaf->big = 0;
+    if (type == np.ndarray || type == np.result) {
+        leaf_read_array(leaf, object);
+    } else if (type == &PyFloat_Type) {
+        leaf->kind = LEAF_FLOAT;
+        leaf->scalar.f[0] = PyFloat_AsDouble(object);
+    } else if (type == &PyLong_Type) {
+        int overflow;
+        leaf->kind = LEAF_INT;
+        leaf->scalar.i = PyLong_AsLongLongAndOverflow(object, &overflow);
+        leaf->big = overflow != 0;
+    } else if (type == &PyBool_Type) {
+        leaf->kind = LEAF_BOOL;
+        leaf->scalar.b = object == Py_True;
+    } else if (type == &PyComplex_Type) {
+        leaf->kind = LEAF_COMPLEX;
+        leaf->scalar.f[0] = PyComplex_RealAsDouble(object);
+        leaf->scalar.f[1] = PyComplex_ImagAsDouble(object);
+    } else if (PyType_IsSubtype(type, np.ndarray)) {
+        if (is_foreign_subclass(object)) leaf_bad(leaf, BAD_SUBCLASS);
+        else leaf_read_array(leaf, object);
+    } else if (PyType_IsSubtype(type, np.generic)) {
+        leaf_read_buffer(leaf, object);
+        if (leaf->kind == LEAF_ARRAY && leaf->rank) leaf_bad(leaf, BAD_DTYPE); /* datetime64: eight bytes */
+    } else {
+        leaf_bad(leaf, BAD_TYPE);
+    }
+}
+
+static void leaf_close(Leaf *leaf)
+{
+    if (leaf->view.obj) PyBuffer_Release(&leaf->view);
+    Py_XDECREF(leaf->copy);
+    Py_DECREF(leaf->object);
+}
+
+static void leaves_close(Leaf *leaves, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; i++) leaf_close(&leaves[i]);
+}
+
+static int leaf_is_dense(const Leaf *leaf)
+{
+    Py_ssize_t step = dtypes[leaf->dtype].size;
+    for (int d = leaf->rank; d-- > 0; step *= leaf->shape[d]) {
+        if (leaf->shape[d] == 0) return 1;
+        if (leaf->shape[d] > 1 && leaf->strides[d] != step) return 0;
+    }
+    return 1;
+}
+
+/* Whether kernels can address it: aligned, and strides in whole elements. */
+static int leaf_is_aligned(const Leaf *leaf)
+{
+    if ((uintptr_t)leaf->data & (dtypes[leaf->dtype].align - 1)) return 0;
+    for (int d = 0; d < leaf->rank; d++)
+        if (leaf->shape[d] > 1 && leaf->strides[d] & (dtypes[leaf->dtype].size - 1)) return 0;
+    return 1;
+}
+
+static int64_t leaf_stride(const Leaf *leaf, int d)
+{
+    return leaf->shape[d] > 1 ? leaf->strides[d] / dtypes[leaf->dtype].size : 0;
+}
+
+/* The bytes from the first to behind the last that it touches. */
+static void leaf_extent(const Leaf *leaf, const char **low, const char **high)
+{
+    *low = leaf->data;
+    *high = leaf->data + dtypes[leaf->dtype].size;
+    for (int d = 0; d < leaf->rank; d++) {
+        if (leaf->shape[d] == 0) *high = *low;
+        Py_ssize_t reach = (leaf->shape[d] - 1) * leaf->strides[d];
+        if (leaf->shape[d] == 0) return;
+        if (reach < 0) *low += reach;
+        else *high += reach;
+    }
+}
+
+/* Whether the leaf is of the argument's dtype and rank. A built module also takes Python scalars where
+ * NumPy would make them into arrays of that dtype without loss of kind. */
+static int leaf_fits(const Leaf *leaf, const Arg *arg, int strict)
+{
+    if (leaf->kind == LEAF_ARRAY) return !arg->weak && leaf->dtype == arg->dtype && leaf->rank == arg->rank;
+    if (leaf->kind == LEAF_BAD || arg->rank || (strict && leaf->big)) return 0;
+    if (arg->weak == leaf->kind) return 1;
+    if (strict) return 0;
+    if (leaf->kind == LEAF_BOOL) return arg->dtype == B1 && !arg->weak;
+    return arg->dtype >= C64   ? 1
+           : arg->dtype >= F16 ? leaf->kind <= LEAF_FLOAT
+                               : arg->dtype >= I8 && leaf->kind == LEAF_INT;
+}
+
+/* Reads `copy`, a new ndarray, instead of what was given. */
+static int leaf_replace(Leaf *leaf, PyObject *copy)
+{
+    if (!copy) return -1;
+    if (leaf->view.obj) PyBuffer_Release(&leaf->view);
+    leaf->view.obj = NULL;
+    leaf->copy = copy;
+    leaf_read_array(leaf, copy);
+    if (leaf->kind == LEAF_ARRAY) return 0;
+    PyErr_SetString(PyExc_RuntimeError, "numpy.array made something that cannot be read");
+    return -1;
+}
+
+static int leaf_bind_scalar(Leaf *leaf, const Arg *arg)
+{
+    int ready = leaf->kind == LEAF_BOOL ? arg->dtype == B1
+                : leaf->kind == LEAF_INT   ? arg->dtype == I64
+                : leaf->kind == LEAF_FLOAT ? arg->dtype == F64 || arg->dtype == C128
+                                           : arg->dtype == C128;
+    if (leaf->big && ready) {
+        PyErr_SetString(PyExc_OverflowError, "Python int too large to convert to C long");
+        return -1;
+    }
+    if (!ready) return leaf_replace(leaf, PyObject_CallFunctionObjArgs(np.array, leaf->object, np.dtype[arg->dtype], NULL));
+    if (leaf->kind == LEAF_FLOAT) leaf->scalar.f[1] = 0;
+    leaf->data = (char *)&leaf->scalar;
+    return 0;
+}
+
+/* Makes leaf->data readable by kernels. */
+static int leaf_bind(Leaf *leaf, const Arg *arg)
+{
+    if (leaf->kind != LEAF_ARRAY) return leaf_bind_scalar(leaf, arg);
+    if (leaf_is_aligned(leaf) && (!arg->dense || leaf_is_dense(leaf))) return 0;
+    PyObject *args = PyTuple_Pack(1, leaf->object);
+    PyObject *copy = args ? PyObject_Call(np.array, args, np.c_order) : NULL;
+    Py_XDECREF(args);
+    return leaf_replace(leaf, copy);
+}
+
+static PyObject *describe_shape(const char *dtype, const Leaf *leaf)
+{
+    PyObject *text = PyUnicode_FromFormat("%s[", dtype);
+    for (int d = 0; text && d < leaf->rank; d++) {
+        PyObject *next = PyUnicode_FromFormat("%U%s%zd", text, d ? ", " : "", leaf->shape[d]);
+        Py_DECREF(text);
+        text = next;
+    }
+    PyObject *whole = text ? PyUnicode_FromFormat("%U]", text) : NULL;
+    Py_XDECREF(text);
+    return whole;
+}
+
+/* "float32[3, 4]", "float", "list": for messages. */
+static PyObject *describe(const Leaf *leaf)
+{
+    if (leaf->kind == LEAF_ARRAY) return describe_shape(dtypes[leaf->dtype].name, leaf);
+    return PyObject_GetAttrString((PyObject *)Py_TYPE(leaf->object), "__name__");
+}
+
+/* Raises TypeError about a leaf that is LEAF_BAD. */
+static void raise_bad_leaf(const Leaf *leaf, const char *name)
+{
+    PyObject *type = describe(leaf);
+    PyObject *dtype = leaf->problem == BAD_DTYPE || leaf->problem == BAD_ORDER
+                          ? PyObject_GetAttrString(leaf->object, "dtype") : NULL;
+    PyObject *dtype_name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+    if (leaf->problem == BAD_ORDER && dtype_name)
+        PyErr_Format(PyExc_TypeError, "argument '%s': big-endian %U; convert with %s.astype(%s.dtype.newbyteorder('='))",
+                     name, dtype_name, name, name);
+    else if (dtype)
+        PyErr_Format(PyExc_TypeError, "argument '%s': dtype %S is not supported", name, dtype);
+    else if (leaf->problem == BAD_SUBCLASS && type)
+        PyErr_Format(PyExc_TypeError, "argument '%s': %U is not supported; convert with numpy.asarray(%s)", name, type, name);
+    else if (type)
+        PyErr_Format(PyExc_TypeError, "argument '%s': expected an array or a number, got %U", name, type);
+    Py_XDECREF(dtype_name);
+    Py_XDECREF(dtype);
+    Py_XDECREF(type);
+}
+
+/* ---- Threads ------------------------------------------------------------------------------------ */
+
+#define MAX_THREADS 1024
+#define SPIN_NS 10000      /* a worker or waiter looks this long before it sleeps */
+#define PARALLEL_NS 30000  /* a call shorter than this stays on one thread */
+#define THREAD_NS 15000    /* and each thread must have this much to do */
+#define RELEASE_NS 2000    /* kernels shorter than this keep the GIL */
+#define CHUNKS 6           /* chunks per thread, to even out */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t wake, done;
+    _Atomic uint32_t gate;     /* tickets << 16 | threads inside: a worker enters by taking a ticket */
+    _Atomic int busy, sleepers, waiting, limit;
+    int started, fork_handled; /* changed by whoever holds `busy` */
+    /* the region being run */
+    Kernel kernel;
+    void *const *pointers;
+    const int64_t *ints;
+    int64_t count, chunk;
+    size_t scratch;
+    _Atomic int64_t next;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+#define TICKETS 0xffff0000u
+#define TICKET 0x10000u
+#define INSIDE 0xffffu
+
+/* Looks at the gate until it has, or has not, a bit of `mask`; 0 when the time was up first. */
+static int spin_until(uint32_t mask, int set)
+{
+    int64_t end = now_ns() + SPIN_NS;
+    do {
+        for (int i = 0; i < 16; i++) {
+            if (((atomic_load(&pool.gate) & mask) != 0) == set) return 1;
+            pause_briefly();
+        }
+    } while (now_ns() < end);
+    return 0;
+}
+
+static void take_chunks(void *scratch)
+{
+    for (;;) {
+        int64_t begin = atomic_fetch_add(&pool.next, pool.chunk);
+        if (begin >= pool.count) return;
+        int64_t end = pool.count - begin < pool.chunk ? pool.count : begin + pool.chunk;
+        pool.kernel(pool.pointers, pool.ints, scratch, begin, end);
+    }
+}
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+static void *worker(void *unused)
+{
+    void *scratch = NULL;
+    size_t room = 0;
+    for (;;) {
+        uint32_t gate = atomic_load(&pool.gate);
+        if (!(gate & TICKETS)) {
+            if (spin_until(TICKETS, 1)) continue;
+            pthread_mutex_lock(&pool.lock);
+            atomic_fetch_add(&pool.sleepers, 1);
+            while (!(atomic_load(&pool.gate) & TICKETS)) pthread_cond_wait(&pool.wake, &pool.lock);
+            atomic_fetch_sub(&pool.sleepers, 1);
+            pthread_mutex_unlock(&pool.lock);
+            continue;
+        }
+        if (!atomic_compare_exchange_weak(&pool.gate, &gate, gate - TICKET + 1)) continue;
+        if (pool.scratch > room) {
+            free(scratch);
+            room = round_up(pool.scratch);
+            scratch = aligned_alloc(LINE, room);
+            if (!scratch) room = 0;
+        }
+        if (pool.scratch <= room) take_chunks(scratch);
+        if (atomic_fetch_sub(&pool.gate, 1) == 1 && atomic_load(&pool.waiting)) {
+            pthread_mutex_lock(&pool.lock);
+            pthread_cond_signal(&pool.done);
+            pthread_mutex_unlock(&pool.lock);
+        }
+    }
+    return unused;
+}
+
+/* In a forked child only the forking thread lives: start again with no workers. */
+static void pool_reset(void)
+{
+    static const pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static const pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+    memcpy(&pool.lock, &lock, sizeof lock);
+    memcpy(&pool.wake, &cond, sizeof cond);
+    memcpy(&pool.done, &cond, sizeof cond);
+    atomic_store(&pool.gate, 0);
+    atomic_store(&pool.sleepers, 0);
+    atomic_store(&pool.waiting, 0);
+    pool.started = 0;
+    atomic_store(&pool.busy, 0);
+}
+
+/* Workers block signals, which are Python's main thread's to handle, and are never joined: at exit they
+ * sleep, or run code and memory that stay mapped. */
+static void pool_grow(int workers)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+    if (pool.started >= workers || pthread_attr_init(&attr)) return;
+    if (!pool.fork_handled) pool.fork_handled = !pthread_atfork(NULL, NULL, pool_reset);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, 1 << 20);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pthread_t thread;
+    while (pool.started < workers && !pthread_create(&thread, &attr, worker, NULL)) pool.started++;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+}
+
+/* Runs [0, count) on up to `threads` threads, the caller's among them. Returns 0 when another caller has
+ * the pool. Workers that are slow to wake are not waited for. */
+static int pool_run(Kernel kernel, void *const *pointers, const int64_t *ints, void *scratch, size_t scratch_size,
+                    int64_t count, int64_t grain, int threads)
+{
+    if (atomic_exchange(&pool.busy, 1)) return 0;
+    pool_grow(threads - 1);
+    int64_t chunk = count / ((int64_t)threads * CHUNKS);
+    pool.kernel = kernel;
+    pool.pointers = pointers;
+    pool.ints = ints;
+    pool.count = count;
+    pool.chunk = chunk < grain ? grain : (chunk + grain - 1) / grain * grain;
+    pool.scratch = scratch_size;
+    atomic_store(&pool.next, 0);
+    atomic_store(&pool.gate, (uint32_t)(threads - 1) * TICKET);
+    if (atomic_load(&pool.sleepers)) {
+        pthread_mutex_lock(&pool.lock);
+        for (int i = 1; i < threads; i++) pthread_cond_signal(&pool.wake);
+        pthread_mutex_unlock(&pool.lock);
+    }
+    take_chunks(scratch);
+    atomic_fetch_and(&pool.gate, INSIDE);
+    if (!spin_until(INSIDE, 0)) {
+        pthread_mutex_lock(&pool.lock);
+        atomic_store(&pool.waiting, 1);
+        while (atomic_load(&pool.gate) & INSIDE) pthread_cond_wait(&pool.done, &pool.lock);
+        atomic_store(&pool.waiting, 0);
+        pthread_mutex_unlock(&pool.lock);
+    }
+    atomic_store(&pool.busy, 0);
+    return 1;
+}
+
+/* CPUs' worth of time that a control group file allows; 0: no limit. */
+static int quota_in(const char *directory, int version)
+{
+    char path[4200];
+    long long quota = 0, period = 0;
+    snprintf(path, sizeof path, version == 2 ? "%s/cpu.max" : "%s/cpu.cfs_quota_us", directory);
+    FILE *file = fopen(path, "r");
+    if (!file) return 0;
+    int found = fscanf(file, "%lld %lld", &quota, &period); /* "max 100000" gives none */
+    fclose(file);
+    if (version == 1 && found == 1) {
+        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", directory);
+        if (!(file = fopen(path, "r"))) return 0;
+        found = 1 + (fscanf(file, "%lld", &period) == 1);
+        fclose(file);
+    }
+    return found == 2 && quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
+}
+
+static int smaller_limit(int a, int b)
+{
+    return !a || (b && b < a) ? b : a;
+}
+
+/* The tightest quota of this process's group and those around it. */
+static int cpu_quota(void)
+{
+    int limit = smaller_limit(quota_in("/sys/fs/cgroup", 2), quota_in("/sys/fs/cgroup/cpu", 1));
+    char line[4096], path[4160];
+    FILE *file = fopen("/proc/self/cgroup", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        char *group = strrchr(line, ':');
+        int version = strncmp(line, "0::", 3) == 0 ? 2 : strstr(line, "cpu") ? 1 : 0;
+        if (!version || !group) continue;
+        group++;
+        group[strcspn(group, "\n")] = 0;
+        for (char *slash; (slash = strrchr(group, '/')) && group[1]; *slash = 0) {
+            snprintf(path, sizeof path, version == 2 ? "/sys/fs/cgroup%s" : "/sys/fs/cgroup/cpu%s", group);
+            limit = smaller_limit(limit, quota_in(path, version));
+        }
+    }
+    if (file) fclose(file);
+    return limit;
+}
+
+/* -1 with an exception set when a warning became one. */
+static int default_threads(void)
+{
+    const char *text = getenv("AOTARRAY_NUM_THREADS");
+    if (text && *text) {
+        char *end;
+        long n = strtol(text, &end, 10);
+        if (!*end && n >= 1 && n <= MAX_THREADS) return (int)n;
+        if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "AOTARRAY_NUM_THREADS=%s is not a number of threads; it is ignored", text) < 0)
+            return -1;
+    }
+    int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+#ifdef CPU_COUNT
+    cpu_set_t set;
+    if (!sched_getaffinity(0, sizeof set, &set)) cpus = CPU_COUNT(&set);
+#endif
+    int limit = smaller_limit(cpus > 0 ? cpus : 1, cpu_quota());
+    return limit < MAX_THREADS ? limit : MAX_THREADS;
+}
+
+static int start_threads(void)
+{
+    if (atomic_load(&pool.limit)) return 0;
+    int limit = default_threads();
+    if (limit > 0) atomic_store(&pool.limit, limit);
+    return limit > 0 ? 0 : -1;
+}
+
+static PyObject *get_num_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromLong(atomic_load(&pool.limit));
+}
+
+static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    long n = PyLong_AsLong(number);
+    if (n == -1 && PyErr_Occurred()) return NULL;
+    if (n < 1 || n > MAX_THREADS) {
+        PyErr_Format(PyExc_ValueError, "the number of threads must be between 1 and %d, not %ld", MAX_THREADS, n);
+        return NULL;
+    }
+    atomic_store(&pool.limit, (int)n);
+    Py_RETURN_NONE;
+}
+
+#define THREAD_METHODS                                                                                             \
+    {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads($module, /)\n--\n\n"                       \
+     "Largest number of threads that a call may use."},                                                            \
+    {"set_num_threads", set_num_threads, METH_O, "set_num_threads($module, n, /)\n--\n\n"                         \
+     "Set the largest number of threads that a call may use, the caller's own included."}
+
+/* ---- Frames: one run of a program --------------------------------------------------------------- */
+
+#define FRAME_BYTES 3072
+#define ARENA_BYTES 2048
+
+typedef struct {
+    const Program *program;
+    Leaf *leaves;
+    int64_t *values;              /* slots, then strides in elements */
+    void **pointers;              /* first element of every buffer */
+    PyObject **results, **temps;  /* per output: what is returned; what is written first, when that differs */
+    void **kernel_pointers;
+    int64_t *kernel_ints;
+    void *scratch;
+    void *heap, *arena;           /* allocations, when the space below is too small */
+    _Alignas(LINE) char space[FRAME_BYTES];
+    _Alignas(LINE) char small_arena[ARENA_BYTES];
+} Frame;
+
+static int frame_open(Frame *f, const Program *p, Leaf *leaves)
+{
+    const Header *h = p->head;
+    size_t words = (size_t)(h->n_values + h->n_buffers + 2 * h->n_outputs + h->max_pointers + h->max_ints);
+    f->program = p;
+    f->leaves = leaves;
+    f->scratch = f->heap = f->arena = NULL;
+    int64_t *at = (int64_t *)f->space;
+    if (words * 8 > sizeof f->space && !(at = f->heap = malloc(words * 8))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    f->values = at;
+    f->kernel_ints = at += h->n_values;
+    f->pointers = (void **)(at += h->max_ints);
+    f->kernel_pointers = (void **)(at += h->n_buffers);
+    f->results = (PyObject **)(at += h->max_pointers);
+    f->temps = f->results + h->n_outputs;
+    memset(f->results, 0, 2 * (size_t)h->n_outputs * sizeof *f->results);
+    return 0;
+}
+
+static void frame_close(Frame *f)
+{
+    for (int64_t i = 0; i < f->program->head->n_outputs; i++) {
+        Py_XDECREF(f->results[i]);
+        Py_XDECREF(f->temps[i]);
+    }
+    free(f->arena);
+    free(f->heap);
+}
+
+static int64_t floor_divide(int64_t a, int64_t b)
+{
+    if (b == 0) return 0;
+    if (b == -1) return (int64_t)(0 - (uint64_t)a);
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static int64_t size_value(const SizeOp *op, const int64_t *slots, const Leaf *leaves)
+{
+    if (op->op == SIZE_DIM) return leaves[op->a].shape[op->b];
+    if (op->op == SIZE_CONST) return op->a;
+    int64_t a = slots[op->a], b = slots[op->b];
+    switch (op->op) {
+    case SIZE_ADD: return (int64_t)((uint64_t)a + (uint64_t)b);
+    case SIZE_SUB: return (int64_t)((uint64_t)a - (uint64_t)b);
+    case SIZE_MUL: return (int64_t)((uint64_t)a * (uint64_t)b);
+    case SIZE_FLOORDIV: return floor_divide(a, b);
+    case SIZE_MOD: return b == 0 ? 0 : (int64_t)((uint64_t)a - (uint64_t)floor_divide(a, b) * (uint64_t)b);
+    case SIZE_LESSER: return a < b ? a : b;
+    default: return a > b ? a : b;
+    }
+}
+
+/* Computes the slots; returns the first check that does not hold, or NULL. */
+static const Check *frame_sizes(Frame *f)
+{
+    const Program *p = f->program;
+    int64_t *v = f->values;
+    for (int64_t i = 0; i < p->head->n_slots; i++) v[i] = size_value(&p->slots[i], v, f->leaves);
+    for (int64_t i = 0; i < p->head->n_checks; i++) {
+        const Check *c = &p->checks[i];
+        int64_t a = v[c->a], b = v[c->b];
+        if (!(c->relation == CHECK_EQ ? a == b : c->relation == CHECK_NE ? a != b : a >= b)) return c;
+    }
+    return NULL;
+}
+
+static void frame_dense_strides(Frame *f, const Buffer *b)
+{
+    const int64_t *dims = LIST(f->program, b->dims_at);
+    int64_t step = 1;
+    for (int64_t d = b->rank; d-- > 0;) {
+        f->values[b->strides_at + d] = step;
+        if (f->values[dims[d]] > 1) step *= f->values[dims[d]];
+    }
+}
+
+/* Bytes of a buffer; -1 with an exception when sizes are negative or too large. */
+static int64_t frame_bytes(const Frame *f, const Buffer *b)
+{
+    const int64_t *dims = LIST(f->program, b->dims_at);
+    int64_t bytes = dtypes[b->dtype].size;
+    int empty = 0;
+    for (int64_t d = 0; d < b->rank; d++) {
+        int64_t n = f->values[dims[d]];
+        if (n < 0) {
+            PyErr_SetString(PyExc_ValueError, "negative dimensions are not allowed");
+            return -1;
+        }
+        if (n == 0) empty = 1;
+        else if (__builtin_mul_overflow(bytes, n, &bytes) || bytes > PY_SSIZE_T_MAX / 2) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    return empty ? 0 : bytes;
+}
+
+/* Arguments: data and strides. */
+static int bind_args(Frame *f)
+{
+    const Program *p = f->program;
+    for (int64_t i = 0; i < p->head->n_args; i++)
+        if (leaf_bind(&f->leaves[i], &p->args[i]) < 0) return -1;
+    for (int64_t i = 0; i < p->head->n_buffers; i++) {
+        const Buffer *b = &p->buffers[i];
+        if (b->kind != BUFFER_ARG) continue;
+        const Leaf *leaf = &f->leaves[b->index];
+        f->pointers[i] = leaf->data;
+        if (b->dense) frame_dense_strides(f, b);
+        else for (int d = 0; d < b->rank; d++) f->values[b->strides_at + d] = leaf_stride(leaf, d);
+    }
+    return 0;
+}
+
+static PyObject *new_array(const Frame *f, const Buffer *b, PyObject *maker)
+{
+    PyObject *shape = shape_tuple(f->program, b, f->values);
+    PyObject *array = shape ? PyObject_CallFunctionObjArgs(maker, shape, np.dtype[b->dtype], NULL) : NULL;
+    Py_XDECREF(shape);
+    return array;
+}
+
+static int overlaps_args(const Frame *f, const Leaf *out)
+{
+    const char *low, *high, *from, *to;
+    leaf_extent(out, &low, &high);
+    for (int64_t i = 0; i < f->program->head->n_args; i++) {
+        const Leaf *leaf = &f->leaves[i];
+        if (leaf->kind != LEAF_ARRAY) continue;
+        leaf_extent(leaf, &from, &to);
+        if (low < to && from < high) return 1;
+    }
+    return 0;
+}
+
+/* Raises unless a caller's `out` has the dtype and shape of the output. */
+static int check_out(const Frame *f, const Buffer *b, const Leaf *out, int64_t number)
+{
+    const int64_t *dims = LIST(f->program, b->dims_at);
+    if (!PyType_IsSubtype(Py_TYPE(out->object), np.ndarray)) {
+        PyObject *type = describe(out);
+        if (type) PyErr_Format(PyExc_TypeError, "out[%lld] must be a numpy.ndarray, not %U", (long long)number, type);
+        Py_XDECREF(type);
+        return -1;
+    }
+    if (out->kind != LEAF_ARRAY) {
+        raise_bad_leaf(out, "out");
+        return -1;
+    }
+    int same = out->rank == b->rank;
+    for (int d = 0; same && d < out->rank; d++) same = out->shape[d] == f->values[dims[d]];
+    if (!same || out->dtype != b->dtype) {
+        PyObject *given = describe(out), *shape = shape_tuple(f->program, b, f->values);
+        if (given && shape)
+            PyErr_Format(same ? PyExc_TypeError : PyExc_ValueError, "out[%lld] is %U; the result is %s of shape %S",
+                         (long long)number, given, dtypes[b->dtype].name, shape);
+        Py_XDECREF(given);
+        Py_XDECREF(shape);
+        return -1;
+    }
+    if (!out->writable) PyErr_Format(PyExc_ValueError, "out[%lld] is read-only", (long long)number);
+    return out->writable ? 0 : -1;
+}
+
+/* Output into a caller's array, or into a temporary one where that must not be written early. */
+static int bind_given_out(Frame *f, int64_t number, PyObject *object)
+{
+    const Buffer *b = &f->program->buffers[f->program->outputs[number]];
+    void **pointer = &f->pointers[f->program->outputs[number]];
+    Leaf out;
+    leaf_read(&out, object);
+    int rc = check_out(f, b, &out, number);
+    if (rc == 0) {
+        Py_INCREF(object);
+        f->results[number] = object;
+        int direct = leaf_is_aligned(&out) && (!b->dense || leaf_is_dense(&out)) && !overlaps_args(f, &out);
+        for (int64_t other = 0; direct && other < number; other++) direct = f->results[other] != object;
+        if (direct) {
+            *pointer = out.data;
+            for (int d = 0; d < b->rank; d++) f->values[b->strides_at + d] = leaf_stride(&out, d);
+        }
+        if (!direct && !(f->temps[number] = new_array(f, b, np.empty))) rc = -1;
+    }
+    leaf_close(&out);
+    return rc;
+}
+
+static int bind_outs(Frame *f, PyObject *const *outs)
+{
+    const Program *p = f->program;
+    PyObject *maker = p->result_type ? p->result_type : np.empty;
+    for (int64_t i = 0; i < p->head->n_outputs; i++) {
+        const Buffer *b = &p->buffers[p->outputs[i]];
+        PyObject *fresh;
+        if (outs && outs[i] && outs[i] != Py_None) {
+            if (bind_given_out(f, i, outs[i]) < 0) return -1;
+            if (!(fresh = f->temps[i])) continue;
+        } else if (!(fresh = f->results[i] = new_array(f, b, maker))) {
+            return -1;
+        }
+        Leaf made;
+        leaf_read(&made, fresh);
+        f->pointers[p->outputs[i]] = made.kind == LEAF_ARRAY ? made.data : NULL;
+        leaf_close(&made);
+        frame_dense_strides(f, b);
+        if (made.kind != LEAF_ARRAY) {
+            PyErr_SetString(PyExc_RuntimeError, "the result type did not make a readable array");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Constants, temporaries and scratch (one allocation), then aliases of all the above. */
+static int bind_memory(Frame *f)
+{
+    const Program *p = f->program;
+    int64_t total = 0, scratch = 0;
+    for (int64_t i = 0; i < p->head->n_buffers; i++) {
+        const Buffer *b = &p->buffers[i];
+        if (b->kind == BUFFER_ARG || b->kind == BUFFER_OUT) continue;
+        frame_dense_strides(f, b);
+        if (b->kind == BUFFER_CONST) f->pointers[i] = (char *)p->constants + b->index;
+        if (b->kind != BUFFER_TEMP) continue;
+        int64_t bytes = frame_bytes(f, b);
+        if (bytes < 0) return -1;
+        f->pointers[i] = (void *)(intptr_t)total; /* from the arena's start, until that is known */
+        total += (int64_t)round_up((size_t)bytes);
+    }
+    for (int64_t i = 0; i < p->head->n_instructions; i++) {
+        const Instruction *ins = &p->instructions[i];
+        if (ins->kind != RUN_KERNEL || ins->u.kernel.scratch < 0) continue;
+        int64_t bytes = f->values[ins->u.kernel.scratch];
+        if (bytes > scratch) scratch = bytes;
+    }
+    char *arena = f->small_arena;
+    if (total + scratch > ARENA_BYTES && !(arena = f->arena = aligned_alloc(LINE, round_up((size_t)(total + scratch))))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    f->scratch = arena + total;
+    for (int64_t i = 0; i < p->head->n_buffers; i++) {
+        const Buffer *b = &p->buffers[i];
+        if (b->kind == BUFFER_TEMP) f->pointers[i] = arena + (intptr_t)f->pointers[i];
+        if (b->kind == BUFFER_ALIAS) f->pointers[i] = NULL;
+    }
+    for (int64_t i = 0; i < p->head->n_buffers; i++)
+        if (p->buffers[i].kind == BUFFER_ALIAS) f->pointers[i] = f->pointers[p->buffers[i].index];
+    return 0;
+}
+
+/* ---- Instructions ------------------------------------------------------------------------------- */
+
+/* Puts loop d into the loop `inner`, when every array's strides allow it. */
+static int absorb_loop(int64_t *ints, int64_t loops, int64_t operands, const int64_t *positions, int64_t d, int64_t inner)
+{
+    int64_t *n = &ints[positions[d]], *m = &ints[positions[inner]];
+    int merge = 1, move = *m == 1;
+    for (int64_t o = 1; o <= operands; o++) {
+        int64_t outer_at = positions[o * loops + d], inner_at = positions[o * loops + inner];
+        int64_t outer = outer_at < 0 ? 0 : ints[outer_at], step = inner_at < 0 ? 0 : ints[inner_at];
+        if (outer != step * *m) merge = 0;
+        if (inner_at < 0 && outer) move = 0;
+    }
+    if (!merge && !move) return 0;
+    for (int64_t o = 1; !merge && o <= operands; o++) {
+        int64_t outer_at = positions[o * loops + d], inner_at = positions[o * loops + inner];
+        if (inner_at >= 0) ints[inner_at] = outer_at < 0 ? 0 : ints[outer_at];
+    }
+    *m *= *n;
+    *n = 1;
+    return 1;
+}
+
+/* Merges neighbouring loops (see Collapse in program.py), from the inside out. Every loop between d and
+ * `inner` has one step. */
+static void collapse_loops(int64_t *ints, int64_t loops, int64_t operands, const int64_t *positions)
+{
+    int64_t inner = loops - 1;
+    for (int64_t d = loops - 2; d >= 0; d--) {
+        if (ints[positions[d]] == 1 || absorb_loop(ints, loops, operands, positions, d, inner)) continue;
+        inner = inner - 1 > d && absorb_loop(ints, loops, operands, positions, d, inner - 1) ? inner - 1 : d;
+    }
+}
+
+static double kernel_ns(const Frame *f, const Instruction *ins)
+{
+    return (double)f->values[ins->u.kernel.work] * (double)ins->u.kernel.cost / 1024;
+}
+
+static void run_kernel(Frame *f, const Instruction *ins, double ns)
+{
+    const Program *p = f->program;
+    const int64_t *pointers = LIST(p, ins->u.kernel.pointers_at), *ints = LIST(p, ins->u.kernel.ints_at);
+    int64_t count = f->values[ins->u.kernel.count], grain = ins->u.kernel.grain;
+    if (count <= 0) return;
+    for (int64_t i = 0; i < ins->u.kernel.n_pointers; i++) f->kernel_pointers[i] = f->pointers[pointers[i]];
+    for (int64_t i = 0; i < ins->u.kernel.n_ints; i++) f->kernel_ints[i] = f->values[ints[i]];
+    if (ins->u.kernel.n_loops)
+        collapse_loops(f->kernel_ints, ins->u.kernel.n_loops, ins->u.kernel.n_operands,
+                       LIST(p, ins->u.kernel.collapse_at));
+    Kernel kernel = p->kernels[ins->u.kernel.kernel];
+    if (ns >= PARALLEL_NS && count > grain) {
+        int64_t chunks = (count + grain - 1) / grain, threads = atomic_load(&pool.limit);
+        if (threads > ns / THREAD_NS) threads = (int64_t)(ns / THREAD_NS);
+        if (threads > chunks) threads = chunks;
+        size_t scratch = ins->u.kernel.scratch < 0 ? 0 : (size_t)f->values[ins->u.kernel.scratch];
+        if (threads > 1 && pool_run(kernel, f->kernel_pointers, f->kernel_ints, f->scratch, scratch, count, grain, (int)threads))
+            return;
+    }
+    kernel(f->kernel_pointers, f->kernel_ints, f->scratch, 0, count);
+}
+
+/* A buffer as an ndarray: the caller's own where there is one, else one that shows its memory. */
+static PyObject *buffer_array(const Frame *f, int64_t number)
+{
+    const Buffer *b = &f->program->buffers[number];
+    PyObject *own = NULL;
+    if (b->kind == BUFFER_ARG) own = f->leaves[b->index].copy ? f->leaves[b->index].copy : f->leaves[b->index].object;
+    if (b->kind == BUFFER_OUT) own = f->temps[b->index] ? f->temps[b->index] : f->results[b->index];
+    if (own && Py_TYPE(own) == np.ndarray) {
+        Py_INCREF(own);
+        return own;
+    }
+    if (own && PyType_IsSubtype(Py_TYPE(own), np.ndarray)) return PyObject_CallMethod(own, "view", "O", np.ndarray);
+    int64_t bytes = frame_bytes(f, b);
+    if (bytes < 0) return NULL;
+    PyObject *shape = shape_tuple(f->program, b, f->values);
+    PyObject *memory = PyMemoryView_FromMemory(f->pointers[number], bytes, PyBUF_WRITE);
+    PyObject *array = shape && memory ? PyObject_CallFunctionObjArgs((PyObject *)np.ndarray, shape, np.dtype[b->dtype], memory, NULL) : NULL;
+    Py_XDECREF(shape);
+    Py_XDECREF(memory);
+    return array;
+}
+
+static int run_library(Frame *f, const Instruction *ins)
+{
+    const int64_t *operands = LIST(f->program, ins->u.library.operands_at);
+    PyObject *routine = PyObject_GetAttrString(np.module, TEXT(f->program, ins->u.library.name));
+    PyObject *args = PyTuple_New(ins->u.library.n_operands), *kwargs = PyDict_New();
+    PyObject *out = buffer_array(f, ins->u.library.result), *result = NULL;
+    if (!routine || !args || !kwargs || !out || PyDict_SetItemString(kwargs, "out", out) < 0) goto end;
+    for (int64_t i = 0; i < ins->u.library.n_operands; i++) {
+        PyObject *operand = buffer_array(f, operands[i]);
+        if (!operand || PyTuple_SetItem(args, i, operand) < 0) goto end;
+    }
+    result = PyObject_Call(routine, args, kwargs);
+end:
+    Py_XDECREF(result);
+    Py_XDECREF(out);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(args);
+    Py_XDECREF(routine);
+    return result ? 0 : -1;
+}
+
+static int run_raise(const Frame *f, const Instruction *ins)
+{
+    const int64_t *flag = f->pointers[ins->u.raise.buffer];
+    if (!*flag) return 0;
+    const Buffer *b = &f->program->buffers[ins->u.raise.buffer];
+    int64_t value = b->rank ? flag[1] : *flag;
+    PyObject *message = fill_message(TEXT(f->program, ins->u.raise.message), value, 0);
+    if (message) PyErr_SetObject(ins->u.raise.exception ? PyExc_ValueError : PyExc_IndexError, message);
+    Py_XDECREF(message);
+    return -1;
+}
+
+/* The GIL is let go once kernels have run, or are about to run, long enough for that to pay off. */
+static int run_instructions(Frame *f)
+{
+    const Program *p = f->program;
+    PyThreadState *released = NULL;
+    double held = 0;
+    for (int64_t i = 0; i < p->head->n_buffers; i++) {
+        const Buffer *b = &p->buffers[i];
+        if (b->kind != BUFFER_TEMP || !b->zero) continue;
+        size_t bytes = (size_t)frame_bytes(f, b);
+        if (!released && (held += (double)bytes / 8) >= RELEASE_NS) released = PyEval_SaveThread();
+        memset(f->pointers[i], 0, bytes);
+    }
+    int rc = 0;
+    for (int64_t i = 0; i < p->head->n_instructions && rc == 0; i++) {
+        const Instruction *ins = &p->instructions[i];
+        if (ins->kind == RUN_KERNEL) {
+            double ns = kernel_ns(f, ins);
+            if (!released && (held += ns) >= RELEASE_NS) released = PyEval_SaveThread();
+            run_kernel(f, ins, ns);
+            continue;
+        }
+        if (released) PyEval_RestoreThread(released);
+        released = NULL;
+        held = 0;
+        rc = ins->kind == RUN_LIBRARY ? run_library(f, ins) : run_raise(f, ins);
+    }
+    if (released) PyEval_RestoreThread(released);
+    return rc;
+}
+
+static int copy_temps(Frame *f)
+{
+    for (int64_t i = 0; i < f->program->head->n_outputs; i++) {
+        if (!f->temps[i]) continue;
+        PyObject *done = PyObject_CallFunctionObjArgs(np.copyto, f->results[i], f->temps[i], NULL);
+        if (!done) return -1;
+        Py_DECREF(done);
+    }
+    return 0;
+}
+
+/* Runs a program whose leaves fit and whose sizes are computed; f->results then hold the outputs. */
+static int frame_run(Frame *f, PyObject *const *outs)
+{
+    if (bind_args(f) < 0 || bind_outs(f, outs) < 0 || bind_memory(f) < 0) return -1;
+    if (run_instructions(f) < 0) return -1;
+    return copy_temps(f);
+}
+
+/* Moves a result out of the frame. */
+static PyObject *frame_take(Frame *f, int64_t number)
+{
+    PyObject *result = f->results[number];
+    f->results[number] = NULL;
+    return result;
+}
+
+static PyObject *frame_take_tuple(Frame *f)
+{
+    PyObject *results = PyTuple_New(f->program->head->n_outputs);
+    for (int64_t i = 0; results && i < f->program->head->n_outputs; i++)
+        if (PyTuple_SetItem(results, i, frame_take(f, i)) < 0) Py_CLEAR(results);
+    return results;
+}
+
+static int leaves_fit(const Program *p, const Leaf *leaves, Py_ssize_t count, int strict)
+{
+    if (count != p->head->n_args) return 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!leaf_fits(&leaves[i], &p->args[i], strict)) return 0;
+    return 1;
+}
+
+static void raise_failed_check(const Frame *f, const Check *check, const char *function)
+{
+    PyObject *message = fill_message(TEXT(f->program, check->message), f->values[check->a], f->values[check->b]);
+    if (message) PyErr_Format(PyExc_ValueError, "%s%s%U", function, *function ? "() " : "", message);
+    Py_XDECREF(message);
+}
+
+/* ---- C functions that kernels import -------------------------------------------------------------- */
+
+#ifdef AOTARRAY_MODULE
+#define IMPORTED __attribute__((visibility("hidden")))
+#else
+#define IMPORTED static
+#endif
+
+#define COMPLEX_FUNCTIONS(X) \
+    X(exp) X(log) X(sqrt) X(sin) X(cos) X(tan) X(sinh) X(cosh) X(tanh) X(asin) X(acos) X(atan) X(asinh) X(acosh) X(atanh)
+
+#define DEFINE_COMPLEX(fn)                                                       \
+    IMPORTED void aot_c_##fn##_c128(double re, double im, double *out)           \
+    {                                                                            \
+        double complex z = c##fn(CMPLX(re, im));                                 \
+        out[0] = creal(z);                                                       \
+        out[1] = cimag(z);                                                       \
+    }                                                                            \
+    IMPORTED void aot_c_##fn##_c64(float re, float im, float *out)               \
+    {                                                                            \
+        float complex z = c##fn##f(CMPLXF(re, im));                              \
+        out[0] = crealf(z);                                                      \
+        out[1] = cimagf(z);                                                      \
+    }
+#ifdef AOTARRAY_MODULE
+#define DECLARE_COMPLEX(fn)                                         \
+    IMPORTED void aot_c_##fn##_c128(double, double, double *);      \
+    IMPORTED void aot_c_##fn##_c64(float, float, float *);
+COMPLEX_FUNCTIONS(DECLARE_COMPLEX)
+IMPORTED void aot_c_pow_c128(double, double, double, double, double *);
+IMPORTED void aot_c_pow_c64(float, float, float, float, float *);
+#endif
+COMPLEX_FUNCTIONS(DEFINE_COMPLEX)
+
+/* NumPy's npy_cpow: exact zeros and small integer powers by products, the rest by the C library. */
+#define DEFINE_COMPLEX_POW(suffix, real, pow, pack, re, im)                                     \
+    static real complex times_##suffix(real complex a, real complex b)                          \
+    {                                                                                           \
+        return pack(re(a) * re(b) - im(a) * im(b), re(a) * im(b) + im(a) * re(b));              \
+    }                                                                                           \
+    static real complex inverse_##suffix(real complex b)                                        \
+    {                                                                                           \
+        real ratio, scale; /* R. L. Smith, Algorithm 116, CACM 1962 */                          \
+        if ((re(b) < 0 ? -re(b) : re(b)) >= (im(b) < 0 ? -im(b) : im(b))) {                     \
+            ratio = im(b) / re(b);                                                              \
+            scale = 1 / (re(b) + im(b) * ratio);                                                \
+            return pack((1 + 0 * ratio) * scale, (0 - 1 * ratio) * scale);                      \
+        }                                                                                       \
+        ratio = re(b) / im(b);                                                                  \
+        scale = 1 / (im(b) + re(b) * ratio);                                                    \
+        return pack((1 * ratio + 0) * scale, (0 * ratio - 1) * scale);                          \
+    }                                                                                           \
+    static real complex power_##suffix(real complex a, real complex b)                          \
+    {                                                                                           \
+        if (re(b) == 0 && im(b) == 0) return pack(1, 0);                                        \
+        if (re(a) == 0 && im(a) == 0)                                                           \
+            return re(b) > 0 ? pack(0, 0) : pack((real)NAN, (real)NAN);                         \
+        if (im(b) != 0 || re(b) <= -100 || re(b) >= 100 || re(b) != (int)re(b)) return pow(a, b); \
+        int n = re(b) < 0 ? -(int)re(b) : (int)re(b);                                           \
+        if (re(b) == 1) return a;                                                               \
+        if (re(b) == 2) return times_##suffix(a, a);                                            \
+        if (re(b) == 3) return times_##suffix(a, times_##suffix(a, a));                         \
+        real complex product = pack(1, 0);                                                      \
+        for (;; a = times_##suffix(a, a)) {                                                     \
+            if (n & 1) product = times_##suffix(product, a);                                    \
+            if (!(n >>= 1)) break;                                                              \
+        }                                                                                       \
+        return re(b) < 0 ? inverse_##suffix(product) : product;                                 \
+    }                                                                                           \
+    IMPORTED void aot_c_pow_##suffix(real a_re, real a_im, real b_re, real b_im, real *out)     \
+    {                                                                                           \
+        real complex z = power_##suffix(pack(a_re, a_im), pack(b_re, b_im));                    \
+        out[0] = re(z);                                                                         \
+        out[1] = im(z);                                                                         \
+    }
+DEFINE_COMPLEX_POW(c128, double, cpow, CMPLX, creal, cimag)
+DEFINE_COMPLEX_POW(c64, float, cpowf, CMPLXF, crealf, cimagf)
+
+#ifndef AOTARRAY_MODULE
+
+#define IMPORT(fn) {#fn, (void (*)(void))fn},
+#define IMPORT_REAL(fn) IMPORT(fn) IMPORT(fn##f)
+#define IMPORT_COMPLEX(fn) IMPORT(aot_c_##fn##_c128) IMPORT(aot_c_##fn##_c64)
+
+static const struct { const char *name; void (*address)(void); } imports[] = {
+    IMPORT(memcpy) IMPORT(memset) IMPORT(memmove) IMPORT(memcmp) IMPORT(bcmp)
+    IMPORT_REAL(fmod) IMPORT_REAL(remainder) IMPORT_REAL(pow) IMPORT_REAL(exp) IMPORT_REAL(exp2)
+    IMPORT_REAL(expm1) IMPORT_REAL(log) IMPORT_REAL(log2) IMPORT_REAL(log10) IMPORT_REAL(log1p)
+    IMPORT_REAL(sin) IMPORT_REAL(cos) IMPORT_REAL(tan) IMPORT_REAL(asin) IMPORT_REAL(acos)
+    IMPORT_REAL(atan) IMPORT_REAL(atan2) IMPORT_REAL(sinh) IMPORT_REAL(cosh) IMPORT_REAL(tanh)
+    IMPORT_REAL(asinh) IMPORT_REAL(acosh) IMPORT_REAL(atanh) IMPORT_REAL(cbrt) IMPORT_REAL(hypot)
+    IMPORT_REAL(sqrt) IMPORT_REAL(fabs) IMPORT_REAL(erf) IMPORT_REAL(erfc) IMPORT_REAL(tgamma)
+    IMPORT_REAL(lgamma) IMPORT_REAL(nextafter) IMPORT_REAL(floor) IMPORT_REAL(ceil) IMPORT_REAL(trunc)
+    IMPORT_REAL(rint) IMPORT_REAL(nearbyint) IMPORT_REAL(round) IMPORT_REAL(fma)
+    IMPORT_REAL(fmin) IMPORT_REAL(fmax) IMPORT_REAL(ldexp) IMPORT_REAL(frexp) IMPORT_REAL(modf)
+    IMPORT_REAL(copysign) IMPORT_REAL(scalbn) IMPORT_REAL(logb)
+    COMPLEX_FUNCTIONS(IMPORT_COMPLEX) IMPORT_COMPLEX(pow)
+};
+
+/* ---- For jit: images, programs, dispatchers ------------------------------------------------------- */
+
+static struct { PyTypeObject *image, *program; } types;
+
+/* Frees an object of a heap type. */
+static void free_object(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *new_object(PyTypeObject *type)
+{
+    return ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+}
+
+typedef struct {
+    PyObject_HEAD
+    char *base;
+    size_t size;
+} ImageObject;
+
+static void (*find_import(const char *name))(void)
+{
+    for (Py_ssize_t i = 0; i < COUNT(imports); i++)
+        if (!strcmp(imports[i].name, name)) return imports[i].address;
+    PyErr_Format(PyExc_ImportError, "kernels need the C function '%s', which the launcher does not provide", name);
+    return NULL;
+}
+
+static int link_imports(char *base, Py_ssize_t size, PyObject *imported)
+{
+    Py_ssize_t count = PySequence_Size(imported);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_ssize_t offset;
+        const char *name;
+        PyObject *pair = PySequence_GetItem(imported, i);
+        void (*address)(void) = NULL;
+        if (pair && PyArg_ParseTuple(pair, "ns", &offset, &name) && (address = find_import(name)) &&
+            (offset < 0 || offset > size - (Py_ssize_t)sizeof address)) {
+            PyErr_Format(PyExc_ValueError, "import '%s' at offset %zd of an image of %zd bytes", name, offset, size);
+            address = NULL;
+        }
+        Py_XDECREF(pair);
+        if (!address) return -1;
+        memcpy(base + offset, &address, sizeof address);
+    }
+    return count < 0 ? -1 : 0;
+}
+
+static PyObject *image_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"code", "imports", "got_offset", NULL};
+    const char *code;
+    Py_ssize_t size, got;
+    PyObject *imported;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y#On", names, &code, &size, &imported, &got)) return NULL;
+    if (size == 0 || got < 0 || got > size || got % (Py_ssize_t)page) {
+        PyErr_Format(PyExc_ValueError, "an image of %zd bytes with data from %zd", size, got);
+        return NULL;
+    }
+    ImageObject *self = (ImageObject *)new_object(type);
+    if (!self) return NULL;
+    size_t whole = ((size_t)size + page - 1) / page * page;
+    char *base = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        goto fail;
+    }
+    self->base = base;
+    self->size = whole;
+    memcpy(base, code, (size_t)size);
+    if (link_imports(base, size, imported) < 0) goto fail;
+    if ((got && mprotect(base, (size_t)got, PROT_READ | PROT_EXEC)) ||
+        ((size_t)got < whole && mprotect(base + got, whole - (size_t)got, PROT_READ))) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        goto fail;
+    }
+    __builtin___clear_cache(base, base + whole);
+    return (PyObject *)self;
+fail:
+    Py_DECREF(self);
+    return NULL;
+}
+
+static void image_dealloc(PyObject *self)
+{
+    ImageObject *image = (ImageObject *)self;
+    if (image->base) munmap(image->base, image->size);
+    free_object(self);
+}
+
+static PyType_Spec image_spec = {
+    "aotarray.runtime._launcher.Image", sizeof(ImageObject), 0, Py_TPFLAGS_DEFAULT,
+    (PyType_Slot[]){
+        {Py_tp_doc, "Image(code, imports, got_offset)\n--\n\n"
+                    "Machine code mapped read-execute, its bytes from got_offset on read-only."},
+        {Py_tp_new, image_new},
+        {Py_tp_dealloc, image_dealloc},
+        {0, NULL},
+    },
+};
+
+typedef struct {
+    PyObject_HEAD
+    Program program;
+    void *memory;       /* words, constants, kernels */
+    PyObject *image, *result_type;
+} ProgramObject;
+
+/* Copies words and constants to aligned memory, with room for the kernels' addresses. */
+static int program_load(ProgramObject *self, const char *words, Py_ssize_t n_words, const char *constants,
+                        Py_ssize_t n_constants, Py_ssize_t n_kernels)
+{
+    size_t code_at = round_up((size_t)n_words), kernels_at = code_at + round_up((size_t)n_constants);
+    char *memory = self->memory = aligned_alloc(LINE, kernels_at + round_up((size_t)n_kernels * sizeof(Kernel) + 1));
+    if (!memory) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(memory, words, (size_t)n_words);
+    memcpy(memory + code_at, constants, (size_t)n_constants);
+    if (program_open(&self->program, (int64_t *)memory, (size_t)n_words / 8) < 0) return -1;
+    const Header *head = self->program.head;
+    self->program.constants = memory + code_at;
+    self->program.kernels = (Kernel *)(memory + kernels_at);
+    if (head->n_constants == n_constants && head->n_kernels == n_kernels) return 0;
+    PyErr_Format(PyExc_ValueError, "the program has %lld kernels and %lld bytes of constants, not %zd and %zd",
+                 (long long)head->n_kernels, (long long)head->n_constants, n_kernels, n_constants);
+    return -1;
+}
+
+static int program_link(ProgramObject *self, const ImageObject *image, PyObject *offsets)
+{
+    Kernel *kernels = (Kernel *)self->program.kernels;
+    for (int64_t i = 0; i < self->program.head->n_kernels; i++) {
+        PyObject *item = PySequence_GetItem(offsets, i);
+        size_t offset = item ? PyLong_AsSize_t(item) : 0;
+        Py_XDECREF(item);
+        if (PyErr_Occurred()) return -1;
+        if (offset >= image->size) {
+            PyErr_Format(PyExc_ValueError, "kernel at offset %zu of an image of %zu bytes", offset, image->size);
+            return -1;
+        }
+        char *address = image->base + offset;
+        memcpy(&kernels[i], &address, sizeof address);
+    }
+    return 0;
+}
+
+static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"words", "constants", "image", "offsets", "result_type", NULL};
+    const char *words, *constants;
+    Py_ssize_t n_words, n_constants, n_kernels;
+    PyObject *image, *offsets, *result_type = (PyObject *)np.ndarray;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y#y#O!O|O!", names, &words, &n_words, &constants, &n_constants,
+                                     types.image, &image, &offsets, &PyType_Type, &result_type))
+        return NULL;
+    if (!PyType_IsSubtype((PyTypeObject *)result_type, np.ndarray)) {
+        PyErr_SetString(PyExc_TypeError, "result_type must be numpy.ndarray or a subclass of it");
+        return NULL;
+    }
+    if ((n_kernels = PySequence_Size(offsets)) < 0) return NULL;
+    ProgramObject *self = (ProgramObject *)new_object(type);
+    if (!self) return NULL;
+    Py_INCREF(image);
+    Py_INCREF(result_type);
+    self->image = image;
+    self->result_type = result_type;
+    if (program_load(self, words, n_words, constants, n_constants, n_kernels) < 0 ||
+        program_link(self, (ImageObject *)image, offsets) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    if ((PyTypeObject *)result_type != np.ndarray) {
+        self->program.result_type = result_type;
+        if (!np.result) {
+            Py_INCREF(result_type); /* for good: leaf_read compares with it */
+            np.result = (PyTypeObject *)result_type;
+        }
+    }
+    return (PyObject *)self;
+}
+
+static void program_dealloc(PyObject *object)
+{
+    ProgramObject *self = (ProgramObject *)object;
+    Py_XDECREF(self->image);
+    Py_XDECREF(self->result_type);
+    free(self->memory);
+    free_object(object);
+}
+
+#define FAST_LEAVES 16
+
+/* Leaves of a sequence of arguments; `inline_leaves` has room for FAST_LEAVES. */
+static Leaf *open_leaves(PyObject *tuple, Leaf *inline_leaves)
+{
+    Py_ssize_t count = PyTuple_Size(tuple);
+    Leaf *leaves = count <= FAST_LEAVES ? inline_leaves : malloc((size_t)count * sizeof(Leaf));
+    if (!leaves) return (Leaf *)PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < count; i++) leaf_read(&leaves[i], PyTuple_GetItem(tuple, i));
+    return leaves;
+}
+
+static void close_leaves(Leaf *leaves, const Leaf *inline_leaves, Py_ssize_t count)
+{
+    leaves_close(leaves, count);
+    if (leaves != inline_leaves) free(leaves);
+}
+
+static PyObject *program_matches(PyObject *self, PyObject *tuple)
+{
+    const Program *p = &((ProgramObject *)self)->program;
+    Leaf inline_leaves[FAST_LEAVES], *leaves;
+    if (!PyTuple_Check(tuple)) return PyErr_Format(PyExc_TypeError, "matches() takes a tuple");
+    if (!(leaves = open_leaves(tuple, inline_leaves))) return NULL;
+    Frame frame;
+    PyObject *answer = NULL;
+    if (!leaves_fit(p, leaves, PyTuple_Size(tuple), 1)) {
+        answer = PyBool_FromLong(0);
+    } else if (frame_open(&frame, p, leaves) == 0) {
+        answer = PyBool_FromLong(frame_sizes(&frame) == NULL);
+        frame_close(&frame);
+    }
+    close_leaves(leaves, inline_leaves, PyTuple_Size(tuple));
+    return answer;
+}
+
+/* Raises the reason why leaves_fit said no. */
+static void raise_unfit(const Program *p, const Leaf *leaves, Py_ssize_t count)
+{
+    if (count != p->head->n_args) {
+        PyErr_Format(PyExc_TypeError, "%s takes %lld arguments, not %zd", TEXT(p, p->head->name),
+                     (long long)p->head->n_args, count);
+        return;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const Arg *arg = &p->args[i];
+        const char *name = TEXT(p, arg->name);
+        if (leaf_fits(&leaves[i], arg, 1)) continue;
+        if (leaves[i].kind == LEAF_BAD) {
+            raise_bad_leaf(&leaves[i], name);
+        } else if (leaves[i].kind != LEAF_ARRAY && leaves[i].kind == arg->weak) {
+            PyErr_SetString(PyExc_OverflowError, "Python int too large to convert to C long");
+        } else {
+            PyObject *given = describe(&leaves[i]);
+            if (given)
+                PyErr_Format(PyExc_TypeError, "argument '%s': expected %s%s of rank %lld, got %U", name,
+                             arg->weak ? "a Python number as " : "", dtypes[arg->dtype].name, (long long)arg->rank, given);
+            Py_XDECREF(given);
+        }
+        return;
+    }
+}
+
+static PyObject *program_run(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"leaves", "outs", NULL};
+    const Program *p = &((ProgramObject *)self)->program;
+    PyObject *tuple, *outs = Py_None, *results = NULL, **given = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O", names, &PyTuple_Type, &tuple, &outs)) return NULL;
+    if (outs != Py_None && (!PyTuple_Check(outs) || PyTuple_Size(outs) != p->head->n_outputs))
+        return PyErr_Format(PyExc_TypeError, "outs must be a tuple of %lld", (long long)p->head->n_outputs);
+    Leaf inline_leaves[FAST_LEAVES], *leaves = open_leaves(tuple, inline_leaves);
+    if (!leaves) return NULL;
+    Frame frame;
+    const Check *failed;
+    if (outs != Py_None && p->head->n_outputs && !(given = calloc((size_t)p->head->n_outputs, sizeof *given))) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    for (int64_t i = 0; given && i < p->head->n_outputs; i++) given[i] = PyTuple_GetItem(outs, i);
+    if (!leaves_fit(p, leaves, PyTuple_Size(tuple), 1)) {
+        raise_unfit(p, leaves, PyTuple_Size(tuple));
+    } else if (frame_open(&frame, p, leaves) == 0) {
+        if ((failed = frame_sizes(&frame))) raise_failed_check(&frame, failed, "");
+        else if (frame_run(&frame, given) == 0) results = frame_take_tuple(&frame);
+        frame_close(&frame);
+    }
+end:
+    free(given);
+    close_leaves(leaves, inline_leaves, PyTuple_Size(tuple));
+    return results;
+}
+
+static PyType_Spec program_spec = {
+    "aotarray.runtime._launcher.Program", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT,
+    (PyType_Slot[]){
+        {Py_tp_doc, "Program(words, constants, image, offsets, result_type=numpy.ndarray)\n--\n\n"
+                    "A program ready to run: kernel i is at offsets[i] of the image."},
+        {Py_tp_new, program_new},
+        {Py_tp_dealloc, program_dealloc},
+        {Py_tp_methods, (PyMethodDef[]){
+            {"matches", program_matches, METH_O, "matches($self, leaves, /)\n--\n\n"
+             "Whether dtypes, ranks, kinds of number and checks hold for a tuple of leaves."},
+            {"run", (PyCFunction)(void (*)(void))program_run, METH_VARARGS | METH_KEYWORDS,
+             "run($self, leaves, outs=None)\n--\n\nRun on a tuple of leaves and return the tuple of outputs."},
+            {NULL, NULL, 0, NULL}}},
+        {0, NULL},
+    },
+};
+
+enum { RESULT_SINGLE, RESULT_TUPLE };
+
+typedef struct { ProgramObject *program; int kind; } Entry;
+
+/* The lock is held only to read or change the list, never around Python code. */
+typedef struct {
+    PyObject_HEAD
+    Entry *entries;
+    Py_ssize_t count, room;
+    pthread_mutex_t lock;
+} DispatcherObject;
+
+#ifdef Py_GIL_DISABLED
+#define LOCK(d) pthread_mutex_lock(&(d)->lock)
+#define UNLOCK(d) pthread_mutex_unlock(&(d)->lock)
+#else
+#define LOCK(d) (void)(d)
+#define UNLOCK(d) (void)(d)
+#endif
+
+static PyObject *dispatcher_new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
+{
+    DispatcherObject *self = (DispatcherObject *)new_object(type);
+    if (self) pthread_mutex_init(&self->lock, NULL);
+    return (PyObject *)self;
+}
+
+static PyObject *dispatcher_add(PyObject *object, PyObject *args)
+{
+    DispatcherObject *self = (DispatcherObject *)object;
+    PyObject *program;
+    const char *kind;
+    if (!PyArg_ParseTuple(args, "O!s", types.program, &program, &kind)) return NULL;
+    int single = !strcmp(kind, "single");
+    if ((!single && strcmp(kind, "tuple")) || (single && ((ProgramObject *)program)->program.head->n_outputs != 1))
+        return PyErr_Format(PyExc_ValueError, "kind must be 'single', for one output, or 'tuple'");
+    LOCK(self);
+    int full = self->count == self->room;
+    Entry *entries = full ? realloc(self->entries, (size_t)(2 * self->room + 4) * sizeof(Entry)) : self->entries;
+    if (entries) {
+        if (full) self->room = 2 * self->room + 4;
+        Py_INCREF(program);
+        self->entries = entries;
+        memmove(entries + 1, entries, (size_t)self->count++ * sizeof(Entry));
+        entries[0] = (Entry){(ProgramObject *)program, single ? RESULT_SINGLE : RESULT_TUPLE};
+    }
+    UNLOCK(self);
+    if (!entries) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static int dispatcher_clear(PyObject *object)
+{
+    DispatcherObject *self = (DispatcherObject *)object;
+    LOCK(self);
+    Entry *entries = self->entries;
+    Py_ssize_t count = self->count;
+    self->entries = NULL;
+    self->count = self->room = 0;
+    UNLOCK(self);
+    for (Py_ssize_t i = 0; i < count; i++) Py_DECREF((PyObject *)entries[i].program);
+    free(entries);
+    return 0;
+}
+
+static PyObject *dispatcher_clear_entries(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    dispatcher_clear(self);
+    Py_RETURN_NONE;
+}
+
+static int dispatcher_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    DispatcherObject *self = (DispatcherObject *)object;
+    Py_VISIT(Py_TYPE(object));
+    for (Py_ssize_t i = 0; i < self->count; i++) Py_VISIT(self->entries[i].program);
+    return 0;
+}
+
+static void dispatcher_dealloc(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    dispatcher_clear(self);
+    pthread_mutex_destroy(&((DispatcherObject *)self)->lock);
+    free_object(self);
+}
+
+/* The entry whose program fits, moved to the front, with an open frame and its program owned; 0 when
+ * there is none, -1 on an error. */
+static int find_entry(DispatcherObject *self, Leaf *leaves, Py_ssize_t count, Frame *frame, Entry *found)
+{
+    int state = 0;
+    LOCK(self);
+    for (Py_ssize_t i = 0; i < self->count && state == 0; i++) {
+        Entry entry = self->entries[i];
+        const Program *p = &entry.program->program;
+        if (!leaves_fit(p, leaves, count, 1)) continue;
+        if (frame_open(frame, p, leaves) < 0) {
+            state = -1;
+        } else if (frame_sizes(frame)) {
+            frame_close(frame);
+        } else {
+            Py_INCREF((PyObject *)entry.program);
+            *found = entry;
+            if (i) {
+                memmove(self->entries + 1, self->entries, (size_t)i * sizeof(Entry));
+                self->entries[0] = entry;
+            }
+            state = 1;
+        }
+    }
+    UNLOCK(self);
+    return state;
+}
+
+static PyObject *call_slow(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    PyObject *given = kwargs ? kwargs : PyDict_New();
+    PyObject *result = given ? PyObject_CallMethod(self, "_slow", "OO", args, given) : NULL;
+    if (!kwargs) Py_XDECREF(given);
+    return result;
+}
+
+static PyObject *dispatcher_call(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    DispatcherObject *self = (DispatcherObject *)object;
+    Py_ssize_t count = PyTuple_Size(args);
+    if ((kwargs && PyDict_Size(kwargs)) || self->count == 0) return call_slow(object, args, kwargs);
+    Leaf inline_leaves[FAST_LEAVES], *leaves = open_leaves(args, inline_leaves);
+    if (!leaves) return NULL;
+    Frame frame;
+    Entry entry;
+    PyObject *result = NULL;
+    int found = find_entry(self, leaves, count, &frame, &entry);
+    if (found > 0) {
+        if (frame_run(&frame, NULL) == 0)
+            result = entry.kind == RESULT_SINGLE ? frame_take(&frame, 0) : frame_take_tuple(&frame);
+        frame_close(&frame);
+        Py_DECREF((PyObject *)entry.program);
+    }
+    close_leaves(leaves, inline_leaves, count);
+    return found ? result : call_slow(object, args, kwargs);
+}
+
+static PyType_Spec dispatcher_spec = {
+    "aotarray.runtime._launcher.Dispatcher", sizeof(DispatcherObject), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    (PyType_Slot[]){
+        {Py_tp_doc, "A callable that runs the first of its programs that fits, and else calls self._slow(args, kwargs)."},
+        {Py_tp_new, dispatcher_new},
+        {Py_tp_call, dispatcher_call},
+        {Py_tp_traverse, dispatcher_traverse},
+        {Py_tp_clear, dispatcher_clear},
+        {Py_tp_dealloc, dispatcher_dealloc},
+        {Py_tp_methods, (PyMethodDef[]){
+            {"_add_entry", dispatcher_add, METH_VARARGS, "_add_entry($self, program, kind, /)\n--\n\n"
+             "Try this program first. Its outputs are returned as kind says: 'single' or 'tuple'."},
+            {"_clear_entries", dispatcher_clear_entries, METH_NOARGS, "_clear_entries($self, /)\n--\n\nForget all programs."},
+            {NULL, NULL, 0, NULL}}},
+        {0, NULL},
+    },
+};
+
+static PyObject *import_names(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    PyObject *names = PyTuple_New(COUNT(imports));
+    for (Py_ssize_t i = 0; names && i < COUNT(imports); i++) {
+        PyObject *name = PyUnicode_FromString(imports[i].name);
+        if (!name || PyTuple_SetItem(names, i, name) < 0) Py_CLEAR(names);
+    }
+    return names;
+}
+
+static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    if (type && PyModule_AddType(module, (PyTypeObject *)type) < 0) Py_CLEAR(type);
+    return (PyTypeObject *)type;
+}
+
+static int module_exec(PyObject *module)
+{
+    if (load_numpy() < 0 || start_threads() < 0) return -1;
+    PyTypeObject *image = add_type(module, &image_spec), *program = image ? add_type(module, &program_spec) : NULL;
+    PyTypeObject *dispatcher = program ? add_type(module, &dispatcher_spec) : NULL;
+    if (dispatcher) {
+        types.image = image; /* with their references, for good */
+        types.program = program;
+    }
+    Py_XDECREF((PyObject *)dispatcher);
+    return dispatcher ? 0 : -1;
+}
+
+static PyMethodDef module_methods[] = {
+    THREAD_METHODS,
+    {"import_names", import_names, METH_NOARGS, "import_names($module, /)\n--\n\nNames of the C functions that images may import."},
+    {NULL, NULL, 0, NULL},
+};
+
+#define MODULE_NAME "_launcher"
+#define MODULE_DOC "Runs compiled programs: see launcher.c."
+#define MODULE_INIT PyInit__launcher
+
+#endif /* !AOTARRAY_MODULE */
+
+/* ---- The module ---------------------------------------------------------------------------------- */
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, module_exec},
+#if defined(Py_GIL_DISABLED) && defined(Py_mod_gil)
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static PyModuleDef module_def = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = MODULE_NAME,
+    .m_doc = MODULE_DOC,
+    .m_methods = module_methods,
+    .m_slots = module_slots,
+};
+
+PyMODINIT_FUNC MODULE_INIT(void);
+PyMODINIT_FUNC MODULE_INIT(void)
+{
+    return PyModuleDef_Init(&module_def);
+}
