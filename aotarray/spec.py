@@ -266,7 +266,7 @@ class _Parser:
         if self.next.text in ("<", ">", "="):
             raise self.error("arrays are in native byte order: write f64[n] without '<' or '>'", self.next)
         if self.next.kind != "name":
-            raise self.expected("a type such as f64[n], float, (f64[n], f64[n]) or {\"w\": f64[n]}")
+            raise self.expected('a type such as f64[n], float, (f64[n], f64[n]) or {"w": f64[n]}')
         return self.array_or_scalar()
 
     def array_or_scalar(self) -> Spec:

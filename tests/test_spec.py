@@ -114,7 +114,7 @@ def test_dtype_names(names, dtype):
         ("f64", "expected '[' after 'f64': f64[n] has one axis, f64[] none\n  f64\n     ^"),
         ("f64[n] f64[n]", "expected ',' or the end, found 'f64'\n  f64[n] f64[n]\n         ^"),
         (", f64[n]", "expected a type such as f64[n], float, (f64[n], f64[n]) or {\"w\": f64[n]}, found ','"),
-        ("x:", "expected a type such as f64[n], float, (f64[n], f64[n]) or {\"w\": f64[n]}, found the end"),
+        ("x:", 'expected a type such as f64[n], float, (f64[n], f64[n]) or {"w": f64[n]}, found the end'),
         ("flaot64[n]", "unknown dtype 'flaot64'; did you mean float64?\n  flaot64[n]\n  ^"),
         ("float, F64[n]", "unknown dtype 'F64'; did you mean f64?\n  float, F64[n]\n         ^"),
         ("i4[n]", "unknown dtype 'i4': integers count bits here, write i32\n"),

@@ -1,0 +1,7 @@
+"""What all tests share: the installed package, a fixed working environment."""
+
+import os
+
+# Processes that tests start import the installed package, not the folder aotarray/ of the working directory,
+# which has no compiled launcher.
+os.environ["PYTHONSAFEPATH"] = "1"
