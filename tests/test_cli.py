@@ -13,10 +13,11 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from click import ClickException
 from click.testing import CliRunner
 
 from aotarray import errors
-from aotarray.cli import doctor, loading, main, options
+from aotarray.cli import demo, doctor, loading, main, options
 from aotarray.cli.demo_process import FOREIGN
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -396,6 +397,42 @@ def test_gpu_without_a_driver(monkeypatch):
 
     monkeypatch.setattr("ctypes.CDLL", missing)
     assert doctor.gpu() == "no NVIDIA driver (libcuda.so.1) found"
+
+
+# -- demo ---------------------------------------------------------------------------------------------
+def fake_module(folder, source):
+    """A plain Python module in place of the built one."""
+    (folder / "aotarray_demo.py").write_text(source)
+
+
+def test_demo_process_compares_with_numpy(tmp_path):
+    example = (EXAMPLES / "black_scholes.py").read_text()
+    fake_module(tmp_path, example)
+    report = demo.run_beside_numpy(tmp_path, 1000)
+    assert (report["difference"], report["loaded"]) == (0.0, [])
+    assert report["largest"] > 50
+    fake_module(tmp_path, example.replace("RATE = 0.02", "RATE = 0.03") + "\nimport numba\n")
+    report = demo.run_beside_numpy(tmp_path, 1000)
+    assert report["difference"] > 0.1
+    assert report["loaded"] == ["llvmlite", "numba"]
+
+
+def test_demo_process_that_fails_is_reported(tmp_path):
+    fake_module(tmp_path, "raise ImportError('no such variant')\n")
+    with pytest.raises(ClickException, match=r"the new process failed:\n(.|\n)*ImportError: no such variant"):
+        demo.run_beside_numpy(tmp_path, 10)
+
+
+def test_demo_says_what_it_found(tmp_path, fake_api, monkeypatch):
+    report = {"numpy_ms": 80.0, "compiled_ms": 4.0, "difference": 1e-14, "largest": 99.6, "loaded": []}
+    monkeypatch.setattr(demo, "run_beside_numpy", lambda folder, count: report)
+    result = run("demo", "--out", tmp_path)
+    assert result.exit_code == 0
+    assert "  compiled      4.00 ms   (20.0 times as fast)\n" in result.output
+    assert "  largest difference 1.0e-14, in prices up to 100\n" in result.output
+    assert str(tmp_path / "aotarray_demo.abi3.so") in result.output
+    report["difference"] = float("nan")
+    assert run("demo", "--out", tmp_path).exit_code == 1
 
 
 # -- all the way --------------------------------------------------------------------------------------
