@@ -1,8 +1,8 @@
 /* The launcher: checks arguments, makes outputs and runs programs.
  *
  * One file, two uses. As it is, it is the extension module aotarray.runtime._launcher, on which `jit`
- * runs. With -DAOTARRAY_MODULE it is the Python face of a built module: AOTARRAY_MODULE_DATA names the
- * generated header with that module's programs and kernels (aotarray/aot/module_data.py writes it).
+ * runs. With -DAOTARRAY_MODULE it is the Python face of a built module: it is linked with kernels and
+ * with a generated C file (aotarray/aot/module_data.py) that holds what module.h declares.
  *
  * It uses CPython's limited API and no NumPy headers. Programs are described in aotarray/program.py and
  * laid out as words by aotarray/runtime/encode.py; what a program refers to was verified there.
@@ -34,6 +34,17 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifdef AOTARRAY_MODULE
+#include "module.h"
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+#endif
+#ifndef CMPLX /* clang, whose glibc headers do not define it */
+#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
+#define CMPLXF(re, im) __builtin_complex((float)(re), (float)(im))
+#endif
 
 #define COUNT(table) ((Py_ssize_t)(sizeof(table) / sizeof *(table)))
 #define LINE 64 /* bytes in a cache line: the alignment of everything allocated here */
@@ -1227,27 +1238,12 @@ static PyObject *frame_take(Frame *f, int64_t number)
     return result;
 }
 
-static PyObject *frame_take_tuple(Frame *f)
-{
-    PyObject *results = PyTuple_New(f->program->head->n_outputs);
-    for (int64_t i = 0; results && i < f->program->head->n_outputs; i++)
-        if (PyTuple_SetItem(results, i, frame_take(f, i)) < 0) Py_CLEAR(results);
-    return results;
-}
-
 static int leaves_fit(const Program *p, const Leaf *leaves, Py_ssize_t count, int strict)
 {
     if (count != p->head->n_args) return 0;
     for (Py_ssize_t i = 0; i < count; i++)
         if (!leaf_fits(&leaves[i], &p->args[i], strict)) return 0;
     return 1;
-}
-
-static void raise_failed_check(const Frame *f, const Check *check, const char *function)
-{
-    PyObject *message = fill_message(TEXT(f->program, check->message), f->values[check->a], f->values[check->b]);
-    if (message) PyErr_Format(PyExc_ValueError, "%s%s%U", function, *function ? "() " : "", message);
-    Py_XDECREF(message);
 }
 
 /* ---- C functions that kernels import -------------------------------------------------------------- */
@@ -1581,6 +1577,21 @@ static PyObject *program_matches(PyObject *self, PyObject *tuple)
     return answer;
 }
 
+static PyObject *frame_take_tuple(Frame *f)
+{
+    PyObject *results = PyTuple_New(f->program->head->n_outputs);
+    for (int64_t i = 0; results && i < f->program->head->n_outputs; i++)
+        if (PyTuple_SetItem(results, i, frame_take(f, i)) < 0) Py_CLEAR(results);
+    return results;
+}
+
+static void raise_failed_check(const Frame *f, const Check *check)
+{
+    PyObject *message = fill_message(TEXT(f->program, check->message), f->values[check->a], f->values[check->b]);
+    if (message) PyErr_SetObject(PyExc_ValueError, message);
+    Py_XDECREF(message);
+}
+
 /* Raises the reason why leaves_fit said no. */
 static void raise_unfit(const Program *p, const Leaf *leaves, Py_ssize_t count)
 {
@@ -1628,7 +1639,7 @@ static PyObject *program_run(PyObject *self, PyObject *args, PyObject *kwargs)
     if (!leaves_fit(p, leaves, PyTuple_Size(tuple), 1)) {
         raise_unfit(p, leaves, PyTuple_Size(tuple));
     } else if (frame_open(&frame, p, leaves) == 0) {
-        if ((failed = frame_sizes(&frame))) raise_failed_check(&frame, failed, "");
+        if ((failed = frame_sizes(&frame))) raise_failed_check(&frame, failed);
         else if (frame_run(&frame, given) == 0) results = frame_take_tuple(&frame);
         frame_close(&frame);
     }
@@ -1854,11 +1865,430 @@ static PyMethodDef module_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-#define MODULE_NAME "_launcher"
-#define MODULE_DOC "Runs compiled programs: see launcher.c."
-#define MODULE_INIT PyInit__launcher
+#else /* AOTARRAY_MODULE */
 
-#endif /* !AOTARRAY_MODULE */
+/* ---- Built modules -------------------------------------------------------------------------------- */
+
+static const aot_module *module_data;
+static const aot_variant *variant;
+static Program *programs; /* of all overloads */
+
+/* -- which instruction set -- */
+
+/* The level of x86-64 (System V psABI, "Micro-Architecture Levels") of this CPU; 0 on others. */
+static int cpu_level(void)
+{
+#ifdef __x86_64__
+    unsigned a, b, c, d, c1, b7 = 0, c81 = 0;
+    unsigned xcr0 = 0, none;
+    const unsigned v2 = 1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23;
+    const unsigned v3 = 1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29;
+    const unsigned v3_7 = 1u << 3 | 1u << 5 | 1u << 8;
+    const unsigned v4_7 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
+    if (!__get_cpuid(1, &a, &b, &c1, &d)) return 1;
+    if (__get_cpuid(0x80000001, &a, &b, &c, &d)) c81 = c;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) b7 = b;
+    if (c1 & 1u << 27) __asm__ volatile("xgetbv" : "=a"(xcr0), "=d"(none) : "c"(0));
+    if ((c1 & v2) != v2 || !(c81 & 1)) return 1;
+    if ((c1 & v3) != v3 || (b7 & v3_7) != v3_7 || !(c81 & 1u << 5) || (xcr0 & 6) != 6) return 2;
+    return (b7 & v4_7) == v4_7 && (xcr0 & 0xe6) == 0xe6 ? 4 : 3;
+#else
+    return 0;
+#endif
+}
+
+/* The best variant for this CPU, or the one that AOTARRAY_CPU asks for. */
+static int choose_variant(void)
+{
+    const char *wanted = getenv("AOTARRAY_CPU");
+    int level = cpu_level();
+    for (int64_t i = module_data->n_variants; i-- > 0 && !variant;) {
+        const aot_variant *v = &module_data->variants[i];
+        if (wanted && *wanted ? !strcmp(v->name, wanted) : v->level <= level) variant = v;
+    }
+    if (!variant && wanted && *wanted)
+        PyErr_Format(PyExc_ImportError, "AOTARRAY_CPU=%s, but module '%s' has no code for it", wanted, module_data->name);
+    else if (!variant || variant->level > level)
+        PyErr_Format(PyExc_ImportError, "module '%s' needs a CPU with %s, and this one has x86-64-v%d only", module_data->name,
+                     variant ? variant->name : module_data->variants[0].name, level);
+    else
+        return 0;
+    variant = NULL;
+    return -1;
+}
+
+/* -- trees -- */
+
+static const int64_t *skip_tree(const int64_t *at)
+{
+    int64_t kind = at[0], count = kind >= AOT_TUPLE ? at[1] : 0;
+    at += kind == AOT_NONE ? 1 : kind == AOT_DICT ? 2 + count : 2;
+    while (count-- > 0) at = skip_tree(at);
+    return at;
+}
+
+/* Puts the leaves of `object` into `leaves`, as new references. 0 when it is of another form. */
+static int flatten(const int64_t *at, PyObject *object, PyObject **leaves)
+{
+    int64_t kind = at[0];
+    if (kind == AOT_LEAF) {
+        Py_INCREF(object);
+        leaves[at[1]] = object;
+        return 1;
+    }
+    if (kind == AOT_NONE) return object == Py_None;
+    if (kind == AOT_TUPLE ? !PyTuple_Check(object) : kind == AOT_LIST ? !PyList_Check(object) : !PyDict_Check(object)) return 0;
+    int64_t count = at[1];
+    if (PyObject_Size(object) != count) return 0;
+    const int64_t *keys = at += 2;
+    if (kind == AOT_DICT) at += count;
+    for (int64_t i = 0; i < count; i++, at = skip_tree(at)) {
+        PyObject *child = kind == AOT_TUPLE  ? PyTuple_GetItem(object, i)
+                          : kind == AOT_LIST ? PyList_GetItem(object, i)
+                                             : PyDict_GetItemString(object, module_data->strings[keys[i]]);
+        if (!child || !flatten(at, child, leaves)) return 0;
+    }
+    return 1;
+}
+
+/* The result tree, with outputs moved out of the frame. */
+static PyObject *unflatten(const int64_t **tree, Frame *f)
+{
+    int64_t kind = *(*tree)++;
+    if (kind == AOT_LEAF) {
+        PyObject *result = f->results[*(*tree)++];
+        Py_INCREF(result);
+        return result;
+    }
+    if (kind == AOT_NONE) Py_RETURN_NONE;
+    int64_t count = *(*tree)++;
+    const int64_t *keys = *tree;
+    if (kind == AOT_DICT) *tree += count;
+    PyObject *whole = kind == AOT_TUPLE ? PyTuple_New(count) : kind == AOT_LIST ? PyList_New(count) : PyDict_New();
+    for (int64_t i = 0; whole && i < count; i++) {
+        PyObject *child = unflatten(tree, f);
+        int failed = !child;
+        if (child && kind == AOT_DICT) {
+            failed = PyDict_SetItemString(whole, module_data->strings[keys[i]], child);
+            Py_DECREF(child);
+        } else if (child) {
+            failed = kind == AOT_TUPLE ? PyTuple_SetItem(whole, i, child) : PyList_SetItem(whole, i, child);
+        }
+        if (failed) Py_CLEAR(whole);
+    }
+    return whole;
+}
+
+/* -- arguments -- */
+
+/* Text + more, for building lists; `text` is given up. */
+static PyObject *append(PyObject *text, const char *between, PyObject *more)
+{
+    PyObject *whole = text && more ? PyUnicode_FromFormat("%U%s%U", text, between, more) : NULL;
+    Py_XDECREF(text);
+    Py_XDECREF(more);
+    return whole;
+}
+
+/* "float64[3]", "(float64[3], float)", "{'w': float32[2, 2]}". */
+static PyObject *describe_value(PyObject *object)
+{
+    int dict = PyDict_Check(object);
+    if (!PyTuple_Check(object) && !PyList_Check(object) && !dict) {
+        Leaf leaf;
+        leaf_read(&leaf, object);
+        PyObject *text = describe(&leaf);
+        leaf_close(&leaf);
+        return text;
+    }
+    PyObject *items = dict ? PyDict_Items(object) : NULL;
+    PyObject *from = dict ? items : object;
+    PyObject *text = PyUnicode_FromString(dict ? "{" : PyTuple_Check(object) ? "(" : "[");
+    for (Py_ssize_t i = 0; from && text && i < PyObject_Size(from); i++) {
+        PyObject *item = PySequence_GetItem(from, i), *key = NULL;
+        if (item && dict) {
+            PyObject *value = PyTuple_GetItem(item, 1);
+            key = PyUnicode_FromFormat("%s%R: ", i ? ", " : "", PyTuple_GetItem(item, 0));
+            Py_INCREF(value);
+            Py_DECREF(item);
+            item = value;
+            text = append(text, "", key);
+        }
+        text = append(text, i && !dict ? ", " : "", item ? describe_value(item) : NULL);
+        Py_XDECREF(item);
+    }
+    Py_XDECREF(items);
+    return append(text, "", PyUnicode_FromString(dict ? "}" : PyTuple_Check(object) ? ")" : "]"));
+}
+
+static PyObject *raise_missing(const aot_function *fn, PyObject *const *values)
+{
+    int64_t missing = 0, named = 0;
+    PyObject *names = PyUnicode_FromString("");
+    for (int64_t i = 0; i < fn->n_parameters; i++) missing += !values[i];
+    for (int64_t i = 0; i < fn->n_parameters; i++) {
+        if (values[i]) continue;
+        const char *between = named == 0 ? "" : missing == 2 ? " and " : named + 1 == missing ? ", and " : ", ";
+        names = append(names, between, PyUnicode_FromFormat("'%s'", fn->parameters[i]));
+        named++;
+    }
+    if (names)
+        PyErr_Format(PyExc_TypeError, "%s() missing %lld required positional argument%s: %U", fn->name, (long long)missing,
+                     missing == 1 ? "" : "s", names);
+    Py_XDECREF(names);
+    return NULL;
+}
+
+/* Sorts arguments into `values` (borrowed) by parameter, and the last, out. */
+static int bind_parameters(const aot_function *fn, PyObject *const *args, Py_ssize_t count, PyObject *names, PyObject **values)
+{
+    int64_t n = fn->n_parameters;
+    if (count > n) {
+        PyErr_Format(PyExc_TypeError, "%s() takes %lld positional argument%s but %zd %s given", fn->name, (long long)n,
+                     n == 1 ? "" : "s", count, count == 1 ? "was" : "were");
+        return -1;
+    }
+    memset(values, 0, (size_t)(n + 1) * sizeof *values);
+    memcpy(values, args, (size_t)count * sizeof *values);
+    for (Py_ssize_t k = 0; names && k < PyTuple_Size(names); k++) {
+        const char *name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, k), NULL);
+        if (!name) return -1;
+        int64_t i = 0;
+        while (i < n && strcmp(fn->parameters[i], name)) i++;
+        if (i == n && strcmp(name, "out")) {
+            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%s'", fn->name, name);
+            return -1;
+        }
+        if (values[i]) {
+            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%s'", fn->name, name);
+            return -1;
+        }
+        values[i] = args[count + k];
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (!values[i]) return raise_missing(fn, values), -1;
+    return 0;
+}
+
+/* -- calls -- */
+
+#define FAST_ARGS 16
+
+typedef struct {
+    const aot_function *fn;
+    PyObject **values;    /* by parameter, then out */
+    Leaf *leaves;
+    Py_ssize_t n_leaves;  /* that are open */
+    int flat;             /* they are the parameters themselves */
+    PyObject *failed;     /* message of the first check that failed */
+} Call;
+
+static void close_call_leaves(Call *call)
+{
+    leaves_close(call->leaves, call->n_leaves);
+    call->n_leaves = 0;
+}
+
+/* Opens the leaves that the overload's trees see; 0 when the arguments are of another form. */
+static int open_call_leaves(Call *call, const aot_overload *overload)
+{
+    if (overload->flat && call->flat) return 1;
+    close_call_leaves(call);
+    call->flat = (int)overload->flat;
+    if (overload->flat) {
+        for (int64_t i = 0; i < call->fn->n_parameters; i++) leaf_read(&call->leaves[i], call->values[i]);
+        call->n_leaves = call->fn->n_parameters;
+        return 1;
+    }
+    int64_t count = programs[overload->number].head->n_args;
+    PyObject **objects = calloc((size_t)count + 1, sizeof *objects);
+    if (!objects) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    int fits = 1;
+    const int64_t *tree = overload->parameters;
+    for (int64_t i = 0; fits && i < call->fn->n_parameters; i++, tree = skip_tree(tree))
+        fits = flatten(tree, call->values[i], objects);
+    for (int64_t i = 0; fits && i < count; i++) leaf_read(&call->leaves[i], objects[i]);
+    for (int64_t i = 0; i < count; i++) Py_XDECREF(objects[i]);
+    free(objects);
+    call->n_leaves = fits ? count : 0;
+    return fits;
+}
+
+/* The caller's outs as an array of `count`; `single` has room for one. */
+static int find_outs(const Call *call, Py_ssize_t count, PyObject **single, PyObject ***outs)
+{
+    PyObject *given = call->values[call->fn->n_parameters];
+    *outs = NULL;
+    if (!given || given == Py_None) return 0;
+    if (!PyTuple_Check(given) && count == 1) {
+        *single = given;
+        *outs = single;
+        return 0;
+    }
+    if (!PyTuple_Check(given) || PyTuple_Size(given) != count) {
+        PyErr_Format(PyExc_TypeError, "%s(): out must be %s of %zd", call->fn->name, count == 1 ? "an array, or a tuple" : "a tuple", count);
+        return -1;
+    }
+    if (!(*outs = malloc(((size_t)count + 1) * sizeof **outs))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) (*outs)[i] = PyTuple_GetItem(given, i);
+    return 0;
+}
+
+static PyObject *run_overload(const Call *call, const aot_overload *overload, Frame *frame)
+{
+    PyObject *single, **outs;
+    if (find_outs(call, frame->program->head->n_outputs, &single, &outs) < 0) return NULL;
+    const int64_t *tree = overload->result;
+    int rc = frame_run(frame, outs);
+    if (outs != &single) free(outs);
+    if (rc < 0) return NULL;
+    return overload->flat ? frame_take(frame, 0) : unflatten(&tree, frame);
+}
+
+/* Runs the overload if it fits: 1 with *result, which is NULL after an exception; else 0. */
+static int try_overload(Call *call, const aot_overload *overload, PyObject **result)
+{
+    const Program *p = &programs[overload->number];
+    *result = NULL;
+    int opened = open_call_leaves(call, overload);
+    if (opened <= 0) return opened < 0;
+    if (!leaves_fit(p, call->leaves, call->n_leaves, 0)) return 0;
+    Frame frame;
+    if (frame_open(&frame, p, call->leaves) < 0) return 1;
+    const Check *check = frame_sizes(&frame);
+    if (!check) *result = run_overload(call, overload, &frame);
+    else if (!call->failed) call->failed = fill_message(TEXT(p, check->message), frame.values[check->a], frame.values[check->b]);
+    frame_close(&frame);
+    return !check;
+}
+
+static void raise_no_version(const Call *call)
+{
+    const aot_function *fn = call->fn;
+    if (call->failed) {
+        PyErr_Format(PyExc_ValueError, "%s(): %U", fn->name, call->failed);
+        return;
+    }
+    const Program *last = &programs[fn->overloads[fn->n_overloads - 1].number];
+    for (Py_ssize_t i = 0; i < call->n_leaves; i++) {
+        if (call->leaves[i].kind != LEAF_BAD) continue;
+        raise_bad_leaf(&call->leaves[i], TEXT(last, last->args[i].name));
+        return;
+    }
+    PyObject *given = PyUnicode_FromString(""), *takes = PyUnicode_FromString("");
+    for (int64_t i = 0; i < fn->n_parameters; i++) given = append(given, i ? ", " : "", describe_value(call->values[i]));
+    for (int64_t i = 0; i < fn->n_overloads; i++)
+        takes = append(takes, i ? " or " : "", PyUnicode_FromString(fn->overloads[i].spec));
+    if (given && takes)
+        PyErr_Format(PyExc_TypeError, "%s() has no version for (%U); it takes: %U", fn->name, given, takes);
+    Py_XDECREF(given);
+    Py_XDECREF(takes);
+}
+
+static PyObject *call_overloads(Call *call)
+{
+    PyObject *result = NULL;
+    int found = 0;
+    for (int64_t i = 0; i < call->fn->n_overloads && !found; i++)
+        found = try_overload(call, &call->fn->overloads[i], &result);
+    if (!found && !PyErr_Occurred()) raise_no_version(call);
+    Py_XDECREF(call->failed);
+    close_call_leaves(call);
+    return result;
+}
+
+PyObject *aot_call(const aot_function *fn, PyObject *const *args, ssize_t count, PyObject *names)
+{
+    int64_t most = fn->n_parameters + 1;
+    for (int64_t i = 0; i < fn->n_overloads; i++) {
+        int64_t n = programs[fn->overloads[i].number].head->n_args;
+        if (n > most) most = n;
+    }
+    PyObject *fast_values[FAST_ARGS];
+    Leaf fast_leaves[FAST_ARGS];
+    Call call = {.fn = fn, .values = fast_values, .leaves = fast_leaves};
+    void *heap = NULL;
+    if (most > FAST_ARGS) {
+        if (!(heap = malloc((size_t)most * (sizeof *call.values + sizeof *call.leaves)))) return PyErr_NoMemory();
+        call.leaves = heap;
+        call.values = (PyObject **)(call.leaves + most);
+    }
+    PyObject *result = bind_parameters(fn, args, count, names, call.values) < 0 ? NULL : call_overloads(&call);
+    free(heap);
+    return result;
+}
+
+/* -- the module itself -- */
+
+static int open_programs(void)
+{
+    if (programs) return 0;
+    Program *opened = calloc((size_t)module_data->n_overloads + 1, sizeof *opened);
+    if (!opened) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int64_t i = 0; i < module_data->n_functions; i++) {
+        const aot_function *fn = &module_data->functions[i];
+        for (int64_t j = 0; j < fn->n_overloads; j++) {
+            const aot_overload *overload = &fn->overloads[j];
+            Program *p = &opened[overload->number];
+            if (program_open(p, overload->words, (size_t)overload->n_words) < 0) {
+                free(opened);
+                return -1;
+            }
+            p->constants = overload->constants;
+            p->kernels = variant->kernels + overload->first_kernel;
+        }
+    }
+    programs = opened;
+    return 0;
+}
+
+static PyObject *list_signatures(void)
+{
+    PyObject *signatures = PyTuple_New(module_data->n_overloads);
+    for (int64_t i = 0; i < module_data->n_functions; i++) {
+        const aot_function *fn = &module_data->functions[i];
+        for (int64_t j = 0; signatures && j < fn->n_overloads; j++) {
+            PyObject *text = PyUnicode_FromFormat("%s%s", fn->name, fn->overloads[j].spec);
+            if (!text || PyTuple_SetItem(signatures, fn->overloads[j].number, text) < 0) Py_CLEAR(signatures);
+        }
+    }
+    return signatures;
+}
+
+static int module_exec(PyObject *module)
+{
+    if (load_numpy() < 0 || start_threads() < 0) return -1;
+    if (!variant && choose_variant() < 0) return -1;
+    if (open_programs() < 0 || PyModule_AddStringConstant(module, "__variant__", variant->name) < 0) return -1;
+    PyObject *signatures = list_signatures();
+    if (signatures && PyModule_AddObjectRef(module, "__signatures__", signatures) < 0) Py_CLEAR(signatures);
+    Py_XDECREF(signatures);
+    return signatures ? 0 : -1;
+}
+
+static const PyMethodDef thread_methods[] = {THREAD_METHODS};
+
+static PyMethodDef *make_methods(const aot_module *data)
+{
+    PyMethodDef *methods = calloc((size_t)data->n_functions + COUNT(thread_methods) + 1, sizeof *methods);
+    for (int64_t i = 0; methods && i < data->n_functions; i++) {
+        const aot_function *fn = &data->functions[i];
+        methods[i] = (PyMethodDef){fn->name, (PyCFunction)(void (*)(void))fn->entry, METH_FASTCALL | METH_KEYWORDS, fn->doc};
+    }
+    if (methods) memcpy(methods + data->n_functions, thread_methods, sizeof thread_methods);
+    return methods;
+}
+
+#endif /* AOTARRAY_MODULE */
 
 /* ---- The module ---------------------------------------------------------------------------------- */
 
@@ -1870,16 +2300,32 @@ static PyModuleDef_Slot module_slots[] = {
     {0, NULL},
 };
 
+#ifdef AOTARRAY_MODULE
+
+static PyModuleDef module_def = {.m_base = PyModuleDef_HEAD_INIT, .m_slots = module_slots};
+
+PyObject *aot_module_init(const aot_module *data)
+{
+    if (!module_def.m_methods && !(module_def.m_methods = make_methods(data))) return PyErr_NoMemory();
+    module_data = data;
+    module_def.m_name = data->name;
+    module_def.m_doc = data->doc;
+    return PyModuleDef_Init(&module_def);
+}
+
+#else
+
 static PyModuleDef module_def = {
     .m_base = PyModuleDef_HEAD_INIT,
-    .m_name = MODULE_NAME,
-    .m_doc = MODULE_DOC,
+    .m_name = "_launcher",
+    .m_doc = "Runs compiled programs: see launcher.c.",
     .m_methods = module_methods,
     .m_slots = module_slots,
 };
 
-PyMODINIT_FUNC MODULE_INIT(void);
-PyMODINIT_FUNC MODULE_INIT(void)
+PyMODINIT_FUNC PyInit__launcher(void)
 {
     return PyModuleDef_Init(&module_def);
 }
+
+#endif
