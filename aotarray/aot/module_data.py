@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from aotarray.program import Program, Tree
+from aotarray.program import Program
 from aotarray.runtime.encode import encode_words
 
+Tree = tuple[Any, ...]  # as program.py describes
+
 _KINDS = ("leaf", "none", "tuple", "list", "dict")
+_ENTRY = "struct _object *call{}(struct _object *m, struct _object *const *a, ssize_t n, struct _object *k)"
+_PLAIN = re.compile(r"[\w \[\]().,:;*+='<>/!$|&{}-]", re.ASCII)
 _OWN = ("get_num_threads", "set_num_threads")  # what the launcher puts into every module
 
 
@@ -98,7 +103,9 @@ def _leaves(tree: Tree) -> Iterator[int]:
 
 
 class _Writer:
-    def __init__(self, name: str, functions: Sequence[Function], variants: Sequence[Variant], doc: str) -> None:
+    def __init__(
+        self, name: str, functions: Sequence[Function], variants: Sequence[Variant], doc: str
+    ) -> None:
         self.name = name
         self.functions = functions
         self.variants = variants
@@ -126,14 +133,15 @@ class _Writer:
         yield f"struct _object *{init}(void) {{ return aot_module_init(&module); }}"
 
     def program(self, number: int, overload: Overload) -> Iterator[str]:
-        yield f"/* {overload.program.name}{overload.spec} */".replace("*/", "* /", overload.spec.count("*/"))
+        yield f"/* {overload.program.name}{overload.spec.replace('*/', '* /')} */"
         yield from _array(f"words{number}", "int64_t", encode_words(overload.program))
         constants = overload.program.constants
         if constants:
             padded = constants + bytes(-len(constants) % 8)
             words = [int.from_bytes(padded[i : i + 8], "little") for i in range(0, len(padded), 8)]
             yield from _array(f"constants{number}", "uint64_t", words, "_Alignas(64) ")
-        yield from _array(f"parameters{number}", "int64_t", [w for t in overload.parameters for w in self.tree(t)] or [0])
+        parameters = [word for tree in overload.parameters for word in self.tree(tree)]
+        yield from _array(f"parameters{number}", "int64_t", parameters or [0])
         yield from _array(f"result{number}", "int64_t", self.tree(overload.result))
         yield ""
 
@@ -165,20 +173,20 @@ class _Writer:
     def function_tables(self) -> Iterator[str]:
         number = kernel = 0
         for i, function in enumerate(self.functions):
-            yield f"static const char *const names{i}[] = {{{', '.join(map(_text, function.parameters)) or '0'}}};"
+            names = ", ".join(map(_text, function.parameters)) or "0"
+            yield f"static const char *const names{i}[] = {{{names}}};"
             yield f"static const aot_overload overloads{i}[] = {{"
             for overload in function.overloads:
                 constants = f"constants{number}" if overload.program.constants else "0"
+                flat, spec = int(_is_flat(overload)), _text(overload.spec)
                 yield (
-                    f"    {{{number}, words{number}, sizeof words{number} / 8, {constants}, {kernel}, {int(_is_flat(overload))}, "
-                    f"parameters{number}, result{number}, {_text(overload.spec)}}},"
+                    f"    {{{number}, words{number}, sizeof words{number} / 8, {constants}, {kernel}, {flat}, "
+                    f"parameters{number}, result{number}, {spec}}},"
                 )
                 number += 1
                 kernel += len(overload.program.kernels)
             yield "};"
-            yield (
-                f"static struct _object *call{i}(struct _object *m, struct _object *const *a, ssize_t n, struct _object *k);"
-            )
+            yield f"static {_ENTRY.format(i)};"
         yield "static const aot_function functions[] = {"
         for i, function in enumerate(self.functions):
             signature = f"{function.name}({', '.join([*function.parameters, '*', 'out=None'])})\n--\n\n"
@@ -188,10 +196,7 @@ class _Writer:
             )
         yield "};"
         for i in range(len(self.functions)):
-            yield (
-                f"static struct _object *call{i}(struct _object *m, struct _object *const *a, ssize_t n, struct _object *k) "
-                f"{{ (void)m; return aot_call(&functions[{i}], a, n, k); }}"
-            )
+            yield f"static {_ENTRY.format(i)} {{ (void)m; return aot_call(&functions[{i}], a, n, k); }}"
 
 
 def _is_flat(overload: Overload) -> bool:
@@ -217,4 +222,4 @@ def _text(text: str) -> str:
 def _characters(data: bytes) -> Iterable[str]:
     for byte in data:
         character = chr(byte)
-        yield character if re.match(r"[\w \[\]().,:;*+='<>/!$|&{}-]", character, re.ASCII) else f"\\{byte:03o}"
+        yield character if _PLAIN.match(character) else f"\\{byte:03o}"

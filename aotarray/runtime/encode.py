@@ -15,19 +15,17 @@ from aotarray.program import (
     DTYPES,
     Arg,
     Buffer,
-    Check,
     Collapse,
     KernelCall,
     LibraryCall,
     Program,
     RaiseIf,
     Size,
-    SizeOp,
 )
 
 MAGIC = 0x1_544F41  # "AOT", format 1
 HEADER = 21  # words in `Header`
-ITEMSIZE = dict(zip(DTYPES, (1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16)))
+ITEMSIZE = dict(zip(DTYPES, (1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16), strict=True))
 
 _WEAK = ("", "bool", "int", "float", "complex")
 _SIZE_OPS = ("dim", "const", "add", "sub", "mul", "floordiv", "mod", "min", "max")
@@ -39,13 +37,16 @@ _INSTRUCTION = 14  # words in `Instruction`
 
 
 def encode(program: Program) -> bytes:
-    """The words of `program`, as little-endian bytes. Raises ValueError for a program that refers to what it lacks."""
+    """The words of `program`, as little-endian bytes.
+
+    Raises ValueError for a program that refers to what it lacks.
+    """
     return b"".join(word.to_bytes(8, "little", signed=True) for word in encode_words(program))
 
 
 def encode_words(program: Program) -> list[int]:
     """The words of `program`. Raises ValueError as `encode` does."""
-    _verify(program)
+    _Verifier(program).verify()
     return _Writer(program).words()
 
 
@@ -99,20 +100,21 @@ class _Writer:
             self.text += text.encode() + b"\0"
         return self.texts[text]
 
-    def list(self, items: Iterable[int]) -> int:
+    def listed(self, items: Iterable[int]) -> int:
         """Word number of a list of `items`."""
         at = HEADER + len(self.pool)
         self.pool += items
         return at
 
     def arg(self, number: int, arg: Arg) -> tuple[int, ...]:
-        dense = any(b.kind == "arg" and b.index == number and self.dense[i] for i, b in enumerate(self.program.buffers))
+        buffers = zip(self.program.buffers, self.dense, strict=True)
+        dense = any(b.kind == "arg" and b.index == number and dense for b, dense in buffers)
         return self.string(arg.name), DTYPES.index(arg.dtype), arg.rank, _WEAK.index(arg.weak), int(dense)
 
     def buffer(self, number: int, buffer: Buffer) -> tuple[int, ...]:
         index = _root(self.program, number) if buffer.kind == "alias" else buffer.index
         return (
-            _KINDS.index(buffer.kind), DTYPES.index(buffer.dtype), len(buffer.dims), self.list(buffer.dims),
+            _KINDS.index(buffer.kind), DTYPES.index(buffer.dtype), len(buffer.dims), self.listed(buffer.dims),
             index, int(self.dense[number]), int(buffer.zero), self.strides_at[number],
         )  # fmt: skip
 
@@ -121,11 +123,11 @@ class _Writer:
             # slots and strides lie in one row of values, so that an integer parameter is one number
             ints = [i.slot if isinstance(i, Size) else self.strides_at[i.buffer] + i.axis for i in ins.ints]
             row = [
-                _KERNEL, ins.kernel, len(ins.pointers), self.list(ins.pointers), len(ints), self.list(ints),
+                _KERNEL, ins.kernel, len(ins.pointers), self.listed(ins.pointers), len(ints), self.listed(ints),
                 ins.count, ins.work, ins.cost, ins.grain, ins.scratch, *self.collapse(ins.collapse),
             ]  # fmt: skip
         elif isinstance(ins, LibraryCall):
-            row = [_LIBRARY, self.string(ins.name), len(ins.operands), self.list(ins.operands), ins.result]
+            row = [_LIBRARY, self.string(ins.name), len(ins.operands), self.listed(ins.operands), ins.result]
         else:
             row = [_RAISE, ins.buffer, _EXCEPTIONS.index(ins.exception), self.string(ins.message)]
         return row + [0] * (_INSTRUCTION - len(row))
@@ -133,7 +135,8 @@ class _Writer:
     def collapse(self, collapse: Collapse | None) -> tuple[int, int, int]:
         if collapse is None or len(collapse.sizes) < 2:
             return 0, 0, 0
-        return len(collapse.sizes), len(collapse.operands), self.list([*collapse.sizes, *_flat(collapse.operands)])
+        positions = self.listed([*collapse.sizes, *_flat(collapse.operands)])
+        return len(collapse.sizes), len(collapse.operands), positions
 
 
 def _flat(rows: Iterable[Iterable[int]]) -> list[int]:
@@ -156,77 +159,96 @@ def _dense_buffers(program: Program) -> list[bool]:
     return dense
 
 
-def _verify(program: Program) -> None:
-    """Raise ValueError unless everything that `program` refers to exists."""
-    p = program
+class _Verifier:
+    """Raises ValueError unless everything that a program refers to exists."""
 
-    def need(fine: bool, what: str) -> None:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def need(self, fine: bool, what: str) -> None:
         if not fine:
-            raise ValueError(f"program {p.name!r}: {what}")
+            raise ValueError(f"program {self.program.name!r}: {what}")
 
-    def inside(numbers: Iterable[int], table: Sequence[object], what: str) -> None:
+    def inside(self, numbers: Iterable[int], table: Sequence[object], what: str) -> None:
         for number in numbers:
-            need(0 <= number < len(table), f"{what} {number} of {len(table)}")
+            self.need(0 <= number < len(table), f"{what} {number} of {len(table)}")
 
-    for arg in p.args:
-        need(not arg.weak or arg.rank == 0, f"weak argument {arg.name!r} has rank {arg.rank}")
-    for number, op in enumerate(p.slots):
-        if op.op == "dim":
-            inside([op.a], p.args, "slot of argument")
-            need(0 <= op.b < p.args[op.a].rank, f"slot of axis {op.b} of argument {p.args[op.a].name!r}")
-        elif op.op != "const":
-            inside((op.a, op.b), p.slots[:number], f"slot {number} computed from slot")
-    for check in p.checks:
-        inside((check.a, check.b), p.slots, "check of slot")
-    for number, buffer in enumerate(p.buffers):
-        _verify_buffer(p, number, buffer, need, inside)
-    need(len([b for b in p.buffers if b.kind == "out"]) == len(p.outputs), "an output buffer is not an output")
-    inside(p.outputs, p.buffers, "output buffer")
-    for number, output in enumerate(p.outputs):
-        need(p.buffers[output].kind == "out" and p.buffers[output].index == number, f"output {number} is no output buffer")
-    for ins in p.instructions:
-        if isinstance(ins, KernelCall):
-            _verify_kernel(p, ins, need, inside)
-        elif isinstance(ins, LibraryCall):
-            inside((*ins.operands, ins.result), p.buffers, "library call of buffer")
-        else:
-            inside([ins.buffer], p.buffers, "raise-if of buffer")
-            need(p.buffers[ins.buffer].dtype == "i64", "raise-if needs an i64 buffer")
+    def verify(self) -> None:
+        p = self.program
+        for arg in p.args:
+            self.need(not arg.weak or arg.rank == 0, f"weak argument {arg.name!r} has rank {arg.rank}")
+        for number, op in enumerate(p.slots):
+            if op.op == "dim":
+                self.inside([op.a], p.args, "slot of argument")
+                self.need(0 <= op.b < p.args[op.a].rank, f"slot {number} is of no axis of its argument")
+            elif op.op != "const":
+                self.inside((op.a, op.b), p.slots[:number], f"slot {number} computed from slot")
+        for check in p.checks:
+            self.inside((check.a, check.b), p.slots, "check of slot")
+        for number, buffer in enumerate(p.buffers):
+            self.buffer(number, buffer)
+        self.outputs()
+        for ins in p.instructions:
+            if isinstance(ins, KernelCall):
+                self.kernel(ins)
+            elif isinstance(ins, LibraryCall):
+                self.inside((*ins.operands, ins.result), p.buffers, "library call of buffer")
+            else:
+                self.inside([ins.buffer], p.buffers, "raise-if of buffer")
+                self.need(p.buffers[ins.buffer].dtype == "i64", "raise-if needs an i64 buffer")
 
+    def buffer(self, number: int, buffer: Buffer) -> None:
+        p = self.program
+        self.inside(buffer.dims, p.slots, f"buffer {number} has size slot")
+        if buffer.kind == "arg":
+            self.inside([buffer.index], p.args, f"buffer {number} of argument")
+            arg = p.args[buffer.index]
+            same = (arg.dtype, arg.rank) == (buffer.dtype, len(buffer.dims))
+            self.need(same, f"buffer {number} differs from argument {arg.name!r}")
+        elif buffer.kind == "alias":
+            self.inside([buffer.index], p.buffers[:number], f"buffer {number} is an alias of buffer")
+        elif buffer.kind == "const":
+            sizes = [p.slots[d] for d in buffer.dims]
+            self.need(all(s.op == "const" for s in sizes), f"constant buffer {number} has a size that varies")
+            end = buffer.index + prod(s.a for s in sizes) * ITEMSIZE[buffer.dtype]
+            within = 0 <= buffer.index <= end <= len(p.constants)
+            self.need(within, f"constant buffer {number} ends at byte {end} of {len(p.constants)}")
 
-def _verify_buffer(p: Program, number: int, buffer: Buffer, need, inside) -> None:  # type: ignore[no-untyped-def]
-    inside(buffer.dims, p.slots, f"buffer {number} has size slot")
-    if buffer.kind == "arg":
-        inside([buffer.index], p.args, f"buffer {number} of argument")
-        arg = p.args[buffer.index]
-        need((arg.dtype, arg.rank) == (buffer.dtype, len(buffer.dims)), f"buffer {number} differs from argument {arg.name!r}")
-    elif buffer.kind == "alias":
-        inside([buffer.index], p.buffers[:number], f"buffer {number} is an alias of buffer")
-    elif buffer.kind == "const":
-        sizes = [p.slots[d] for d in buffer.dims]
-        need(all(s.op == "const" for s in sizes), f"constant buffer {number} has a size that varies")
-        end = buffer.index + prod(s.a for s in sizes) * ITEMSIZE[buffer.dtype]
-        need(0 <= buffer.index <= end <= len(p.constants), f"constant buffer {number} ends at byte {end} of {len(p.constants)}")
+    def outputs(self) -> None:
+        p = self.program
+        made = sum(b.kind == "out" for b in p.buffers)
+        self.need(made == len(p.outputs), f"{made} output buffers for {len(p.outputs)} outputs")
+        self.inside(p.outputs, p.buffers, "output buffer")
+        for number, output in enumerate(p.outputs):
+            buffer = p.buffers[output]
+            fine = buffer.kind == "out" and buffer.index == number
+            self.need(fine, f"output {number} is not the buffer that says so")
 
+    def kernel(self, call: KernelCall) -> None:
+        p = self.program
+        self.inside([call.kernel], p.kernels, "call of kernel")
+        self.inside(call.pointers, p.buffers, "pointer to buffer")
+        self.inside((call.count, call.work), p.slots, "kernel call with slot")
+        self.need(call.grain >= 1, f"grain {call.grain}")
+        self.need(call.scratch == -1 or 0 <= call.scratch < len(p.slots), f"scratch in slot {call.scratch}")
+        for i in call.ints:
+            if isinstance(i, Size):
+                self.inside([i.slot], p.slots, "integer of slot")
+            else:
+                self.inside([i.buffer], p.buffers, "stride of buffer")
+                rank = len(p.buffers[i.buffer].dims)
+                self.need(0 <= i.axis < rank, f"stride of axis {i.axis} of buffer {i.buffer}, of rank {rank}")
+        if call.collapse is not None:
+            self.collapse(call.collapse, call.ints)
 
-def _verify_kernel(p: Program, call: KernelCall, need, inside) -> None:  # type: ignore[no-untyped-def]
-    inside([call.kernel], p.kernels, "call of kernel")
-    inside(call.pointers, p.buffers, "pointer to buffer")
-    inside((call.count, call.work), p.slots, "kernel call with slot")
-    need(call.grain >= 1, f"grain {call.grain}")
-    need(call.scratch == -1 or 0 <= call.scratch < len(p.slots), f"scratch in slot {call.scratch}")
-    for i in call.ints:
-        if isinstance(i, Size):
-            inside([i.slot], p.slots, "integer of slot")
-        else:
-            inside([i.buffer], p.buffers, "stride of buffer")
-            need(0 <= i.axis < len(p.buffers[i.buffer].dims), f"stride of axis {i.axis} of buffer {i.buffer}")
-    if call.collapse is not None:
+    def collapse(self, collapse: Collapse, ints: Sequence[object]) -> None:
+        """Merging loops changes their integers, so an integer may serve one loop only."""
+        loops = len(collapse.sizes)
         owner: dict[int, tuple[str, int]] = {}
-        rows = [("size", call.collapse.sizes), *(("stride", row) for row in call.collapse.operands)]
-        for what, row in rows:
-            need(len(row) == len(call.collapse.sizes), "collapse has an operand with another number of loops")
+        for what, row in [("size", collapse.sizes), *(("stride", row) for row in collapse.operands)]:
+            self.need(len(row) == loops, f"collapse of {loops} loops has an operand with {len(row)}")
             for loop, position in enumerate(row):
-                if position != -1 or what == "size":
-                    inside([position], call.ints, "collapse of integer")
-                    need(owner.setdefault(position, (what, loop)) == (what, loop), f"integer {position} serves two loops")
+                if what == "size" or position != -1:
+                    self.inside([position], ints, "collapse of integer")
+                    unique = owner.setdefault(position, (what, loop)) == (what, loop)
+                    self.need(unique, f"integer {position} serves two loops that may merge")
