@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Union
 
-#: dtype codes shared with launcher.c: the position is the code.
-DTYPES = ("b1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "c64", "c128")
-
+from .types import DTYPES as DTYPES
 
 @dataclass(frozen=True, slots=True)
 class Arg:

@@ -1,0 +1,480 @@
+"""Builds one loop nest: scopes, parameters, and the scalar value of any node at any index.
+
+`Nest.value` is where fusion happens: it walks from a node down to stored values, emits one statement for
+each op in the outermost loop that defines the indices it depends on, and remembers what it has emitted.
+Complex values are pairs of reals; float16 values are carried as float32 and rounded after every op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+import numpy as np
+
+from .. import sizes
+from ..graph import Graph, Node, literal_value
+from ..loops import For, If, Integer, Kernel, Let, Pointer, Statement, Store
+from ..sizes import Dim
+from . import scalar
+from .access import Index, concat_indices, gather_split, map_index, update_index
+
+Value = Union[str, tuple[str, str]]
+#: how a stored buffer is typed in memory
+MEMORY_CODE = {"b1": "u8", "f16": "u16", "c64": "f32", "c128": "f64"}
+
+
+@dataclass
+class Scope:
+    """Statements at one depth; `variables` are defined here; a guard may not be left by hoisting."""
+
+    statements: list[Statement]
+    variables: set[str] = field(default_factory=set)
+    memo: dict[tuple[int, Index], Value] = field(default_factory=dict)
+    guard: bool = False
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where a node's array lives: a program buffer, and whether its strides are parameters."""
+
+    buffer: int
+    name: str
+    code: str
+    shape: tuple[Dim, ...]
+    strided: bool
+
+
+class Nest:
+    """One kernel under construction."""
+
+    def __init__(self, name: str, graph: Graph, storage: Mapping[int, Storage], reserved: set[str]) -> None:
+        self.name = name
+        self.graph = graph
+        self.storage = storage
+        self.names = set(reserved)
+        self.pointers: dict[str, Pointer] = {}
+        self.integers: dict[str, Integer] = {}
+        self.scopes: list[Scope] = [Scope([])]
+        self.pure = True
+        self.cost = 0
+        self.loops: list[str] = []
+        self.extents: list[str] = []
+        self.operand_strides: dict[str, list[str]] = {}
+        self.status: Storage | None = None
+        self.status_needed: Callable[[str], Storage] | None = None
+        self.inline_root: set[int] = set()
+        self.kept: dict[tuple[int, Index], tuple[Storage, Index]] = {}
+        self.counter = 0
+
+    # -- names and parameters -----------------------------------------------------------------
+    def fresh(self, stem: str) -> str:
+        """A name not yet used in this kernel."""
+        name, k = stem, 0
+        while name in self.names:
+            name, k = f"{stem}{k}", k + 1
+        self.names.add(name)
+        return name
+
+    def temporary(self) -> str:
+        name = f"t{self.counter}"
+        self.counter += 1
+        return name if name not in self.names else self.temporary()
+
+    def size(self, dim: Dim) -> str:
+        """Source text of a size; its names become integer parameters."""
+        for name in sorted(sizes.names(dim)):
+            if not self._is_variable(name) and name not in self.integers:
+                self.integers[name] = Integer(name, sizes.name(name))
+        return str(dim)
+
+    def _is_variable(self, name: str) -> bool:
+        return any(name in scope.variables for scope in self.scopes)
+
+    def loop_extent(self, dim: Dim) -> str:
+        """The extent of a loop as a parameter of its own, so that the launcher may merge loops."""
+        if isinstance(dim, int):
+            text = f"size_{dim}"
+        else:
+            text = "n_" + "".join(c if c.isalnum() else "_" for c in str(dim)).strip("_")
+        name = self.fresh(text)
+        self.integers[name] = Integer(name, dim)
+        return name
+
+    def pointer(self, place: Storage, role: str = "in") -> str:
+        """The parameter that points to a stored array."""
+        known = self.pointers.get(place.name)
+        if known is None:
+            code = MEMORY_CODE.get(place.code, place.code)
+            self.pointers[place.name] = Pointer(place.name, code, role, place.buffer)
+        elif role == "out" and known.role == "in":
+            known.role = "out"
+        return place.name
+
+    def scratch(self, stem: str, code: str, length: Dim) -> Storage:
+        """Working memory of the running thread, for `length` elements."""
+        name = self.fresh(stem)
+        place = Storage(-1, name, code, (length,), False)
+        memory = MEMORY_CODE.get(code, code)
+        factor = 2 if code in ("c64", "c128") else 1
+        self.pointers[name] = Pointer(name, memory, "scratch", -1, 0, length * factor)
+        return place
+
+    def offset(self, place: Storage, index: Index) -> str:
+        """The element offset of an index, as source text."""
+        total: Dim = 0
+        dense: Dim = 1
+        strides: list[Dim] = [0] * len(index)
+        for axis in reversed(range(len(index))):
+            if place.strided:
+                if index[axis] != 0:
+                    name = f"{place.name}_{axis}"
+                    if name not in self.integers:
+                        self.names.add(name)
+                        unit = axis == len(index) - 1
+                        self.integers[name] = Integer(name, 0, place.buffer, axis, unit)
+                    strides[axis] = sizes.name(name)
+            else:
+                strides[axis] = dense
+                dense = dense * self._dense_extent(place.shape[axis], index[axis])
+        for i, s in zip(index, strides, strict=True):
+            total = total + i * s
+        self._note_purity(place, index)
+        return self.size(total)
+
+    def _dense_extent(self, dim: Dim, index: Dim) -> Dim:
+        """In a nest whose loops may merge, the extents of stored arrays are the loops' own parameters."""
+        text = str(index)
+        return sizes.name(self.extents[self.loops.index(text)]) if dim != 1 and text in self.loops else dim
+
+    def _note_purity(self, place: Storage, index: Index) -> None:
+        """Loops may merge only while every array is read at plain loop indices."""
+        if place.buffer < 0:
+            return
+        strides = ["-1"] * len(self.loops)
+        for axis, i in enumerate(index):
+            if i == 0:
+                continue
+            text = str(i)
+            if text not in self.loops or strides[self.loops.index(text)] != "-1":
+                self.pure = False
+                return
+            strides[self.loops.index(text)] = f"{place.name}_{axis}"
+        if place.strided:
+            known = self.operand_strides.get(place.name)
+            if known is not None and known != strides:
+                self.pure = False
+            self.operand_strides[place.name] = strides
+        elif [str(i) for i, d in zip(index, place.shape, strict=True) if d != 1] != self.loops:
+            self.pure = False
+
+    # -- scopes -------------------------------------------------------------------------------
+    def emit(self, statement: Statement) -> None:
+        self.scopes[-1].statements.append(statement)
+
+    def open(self, loop: For, also: Sequence[str] = ()) -> Scope:
+        """Enter a loop; `also` are variables that its body defines first."""
+        self.emit(loop)
+        scope = Scope(loop.body, {loop.var, *also})
+        self.scopes.append(scope)
+        return scope
+
+    def close(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.scopes.pop()
+
+    def _home(self, index: Index) -> Scope:
+        """The outermost scope in which all variables of `index` are defined, not leaving a guard."""
+        needed = {n for i in index for n in sizes.names(i)}
+        first = max((k for k, s in enumerate(self.scopes) if s.guard), default=0)
+        defined: set[str] = set()
+        for k, scope in enumerate(self.scopes):
+            defined |= scope.variables
+            if k >= first and all(n in defined or not self._is_variable(n) for n in needed):
+                return scope
+        return self.scopes[-1]
+
+    def _recall(self, key: tuple[int, Index]) -> Value | None:
+        for scope in reversed(self.scopes):
+            if key in scope.memo:
+                return scope.memo[key]
+        return None
+
+    # -- values -------------------------------------------------------------------------------
+    def value(self, node: Node, index: Index) -> Value:
+        """The scalar of `node` at `index`; emits what is not there yet."""
+        stack = [(node, index)]
+        while stack:
+            current, at = stack[-1]
+            if self._recall((current.number, at)) is not None:
+                stack.pop()
+                continue
+            missing = [u for u in self._uses(current, at) if self._recall((u[0].number, u[1])) is None]
+            if missing:
+                stack.extend(reversed(missing))
+                continue
+            stack.pop()
+            home = self._home(at)
+            home.memo[(current.number, at)] = self._compute(current, at, home)
+        found = self._recall((node.number, index))
+        assert found is not None
+        return found
+
+    def _uses(self, node: Node, index: Index) -> list[tuple[Node, Index]]:
+        """Operands needed unconditionally before `node` can be computed."""
+        if self._is_loaded(node) or (node.number, index) in self.kept:
+            return []
+        if node.op.kind == "elementwise":
+            return [(o, index) for o in node.operands]
+        if node.op.kind == "view":
+            return [(node.operands[0], map_index(node, index))]
+        if node.op.kind == "gather":
+            at, _ = gather_split(node, index)
+            return [(o, at) for o in node.operands[1:]]
+        return []
+
+    def _is_loaded(self, node: Node) -> bool:
+        return node.number in self.storage and node.number not in self.inline_root
+
+    def _compute(self, node: Node, index: Index, home: Scope) -> Value:
+        if (node.number, index) in self.kept:
+            place, at = self.kept[(node.number, index)]
+            return self.load(place, at, home)
+        if self._is_loaded(node):
+            return self.load(self.storage[node.number], index, home, str(node.where) if node.where.line else "")
+        kind = node.op.kind
+        if kind == "leaf":
+            return self._leaf(node, index, home)
+        if kind == "view":
+            found = self._recall((node.operands[0].number, map_index(node, index)))
+            assert found is not None
+            return found
+        if kind == "elementwise":
+            operands = [self._recall((o.number, index)) for o in node.operands]
+            return self._elementwise(node, [o for o in operands if o is not None], home)
+        rule = {
+            "concat": self._concat, "update": self._update, "gather": self._gather, "reduce": self._inline_reduce,
+        }[kind]  # fmt: skip
+        return rule(node, index)
+
+    def _leaf(self, node: Node, index: Index, home: Scope) -> Value:
+        name = node.op.name
+        if name == "literal":
+            return scalar.literal(literal_value(node), node.type.code)
+        if name == "size":
+            dim = node.params["value"]
+            text = self.fresh("value_" + "".join(c if c.isalnum() else "_" for c in str(dim)).strip("_"))
+            self.integers[text] = Integer(text, dim)
+            return text
+        if name == "iota":
+            self.pure = False
+            return f"int64({self.size(index[0])})"
+        raise AssertionError(f"unstored {name}")
+
+    def _let(self, home: Scope, expr: str, line: str) -> str:
+        if expr.isidentifier():
+            return expr
+        name = self.temporary()
+        home.statements.append(Let(name, expr, line))
+        return name
+
+    def _elementwise(self, node: Node, operands: list[Value], home: Scope) -> Value:
+        line = str(node.where) if node.where.line else ""
+        codes = [o.type.code for o in node.operands]
+        self.cost += node.op.cost
+        spelled = scalar.spell(node.op, codes, node.type.code, operands, lambda e: self._let(home, e, line))
+        if isinstance(spelled, tuple):
+            return self._let(home, spelled[0], line), self._let(home, spelled[1], line)
+        if scalar.is_atom(spelled):
+            return spelled
+        return self._let(home, spelled, line)
+
+    def load(self, place: Storage, index: Index, home: Scope, line: str = "") -> Value:
+        """The stored element at `index`."""
+        name = self.pointer(place)
+        at = self.offset(place, index)
+        self.cost += 1
+        if place.code in ("c64", "c128"):
+            base = self._let(home, f"2*({at})", "") if at != "0" else "0"
+            return self._let(home, f"{name}[{base}]", line), self._let(home, f"{name}[{base} + 1]", line)
+        if place.code == "b1":
+            return self._let(home, f"{name}[{at}] != 0", line)
+        if place.code == "f16":
+            return self._let(home, f"half_to_float({name}[{at}])", line)
+        return self._let(home, f"{name}[{at}]", line)
+
+    def store(self, place: Storage, index: Index, value: Value, line: str = "") -> None:
+        """Write the element at `index`, in the current scope."""
+        name = self.pointer(place, "out")
+        at = self.offset(place, index)
+        self.cost += 1
+        if isinstance(value, tuple):
+            at = f"2*({at})" if at != "0" else "0"
+            self.emit(Store(name, at, value[0], line))
+            self.emit(Store(name, f"{at} + 1", value[1], line))
+            return
+        if place.code == "b1":
+            value = f"uint8({value})"
+        elif place.code == "f16":
+            value = f"float_to_half({value})"
+        self.emit(Store(name, at, value, line))
+
+    # -- ops that read conditionally or at computed places ----------------------------------------
+    def _branch(self, statements: list[Statement], names: tuple[str, ...], node: Node, index: Index) -> None:
+        """In a guarded block, assign the value of `node` at `index` to `names`."""
+        self.scopes.append(Scope(statements, guard=True))
+        value = self.value(node, index)
+        parts = value if isinstance(value, tuple) else (value,)
+        for name, part in zip(names, parts, strict=True):
+            self.emit(Let(name, part))
+        self.scopes.pop()
+
+    def _result_names(self, node: Node) -> tuple[str, ...]:
+        return tuple(self.temporary() for _ in range(2 if node.dtype.kind == "c" else 1))
+
+    def _as_value(self, names: tuple[str, ...]) -> Value:
+        return (names[0], names[1]) if len(names) == 2 else names[0]
+
+    def _at_home(self, index: Index, build: Callable[[], Value]) -> Value:
+        """Build in the scope where `index` is defined, as if its inner loops were not open."""
+        home = self._home(index)
+        depth = self.scopes.index(home)
+        inner = self.scopes[depth + 1 :]
+        del self.scopes[depth + 1 :]
+        try:
+            return build()
+        finally:
+            self.scopes.extend(inner)
+
+    def _concat(self, node: Node, index: Index) -> Value:
+        return self._at_home(index, lambda: self._concat_here(node, index))
+
+    def _concat_here(self, node: Node, index: Index) -> Value:
+        self.pure = False
+        names = self._result_names(node)
+        axis = node.params["axis"]
+        statements = self.scopes[-1].statements
+        end: Dim = 0
+        pieces = list(zip(node.operands, concat_indices(node, index), strict=True))
+        for operand, at in pieces[:-1]:
+            end = end + operand.shape[axis]
+            choice = If(f"{self.size(index[axis])} < {self.size(end)}")
+            statements.append(choice)
+            self._branch(choice.then, names, operand, at)
+            statements = choice.orelse
+        self._branch(statements, names, *pieces[-1])
+        return self._as_value(names)
+
+    def _update(self, node: Node, index: Index) -> Value:
+        return self._at_home(index, lambda: self._update_here(node, index))
+
+    def _update_here(self, node: Node, index: Index) -> Value:
+        self.pure = False
+        conditions, at = update_index(node, index)
+        base, value = node.operands
+        if not conditions:
+            return self.value(value, at)
+        texts = {
+            "eq": "{0} == {1}", "ge": "{0} >= {1}", "lt": "{0} < {1}", "multiple": "({0}) % ({1}) == 0",
+        }  # fmt: skip
+        test = " and ".join(texts[k].format(self.size(a), self.size(b)) for k, a, b in conditions)
+        names = self._result_names(node)
+        choice = If(test)
+        self.emit(choice)
+        self._branch(choice.then, names, value, at)
+        self._branch(choice.orelse, names, base, index)
+        return self._as_value(names)
+
+    def _gather(self, node: Node, index: Index) -> Value:
+        return self._at_home(index, lambda: self._gather_here(node, index))
+
+    def _gather_here(self, node: Node, index: Index) -> Value:
+        self.pure = False
+        at, rest = gather_split(node, index)
+        x, *indices = node.operands
+        names = self._result_names(node)
+        read = dict(zip((a for a in range(len(x.shape)) if a not in node.params["axes"]), rest, strict=True))
+        tests = []
+        for axis, operand in zip(node.params["axes"], indices, strict=True):
+            position = self.value(operand, at)
+            assert isinstance(position, str)
+            extent = self.size(x.shape[axis])
+            wrapped = self.fresh("at")
+            self.emit(Let(wrapped, f"where({position} < 0, {position} + {extent}, {position})"))
+            self.scopes[-1].variables.add(wrapped)
+            read[axis] = sizes.name(wrapped)
+            tests.append((axis, position, f"{wrapped} >= 0 and {wrapped} < {extent}"))
+        choice = If(" and ".join(t for _, _, t in tests))
+        self.emit(choice)
+        self._branch(choice.then, names, x, tuple(read[a] for a in range(len(x.shape))))
+        self.scopes.append(Scope(choice.orelse, guard=True))
+        assert self.status_needed is not None
+        status = self.pointer(self.status_needed(f"index {{value}} is out of bounds for axis {tests[0][0]}"), "out")
+        self.emit(Store(status, "1", tests[0][1] if len(tests) == 1 else self._first_bad(tests)))
+        self.emit(Store(status, "0", "1"))
+        zero = scalar.literal(np.zeros((), node.dtype)[()], node.type.code)
+        for name, part in zip(names, zero if isinstance(zero, tuple) else (zero,), strict=True):
+            self.emit(Let(name, part))
+        self.scopes.pop()
+        return self._as_value(names)
+
+    def _first_bad(self, tests: list[tuple[int, str, str]]) -> str:
+        text = tests[-1][1]
+        for _, position, test in reversed(tests[:-1]):
+            text = f"where({test.replace(' and ', ') & (').join('()')}, {text}, {position})"
+        return text
+
+    def _inline_reduce(self, node: Node, index: Index) -> Value:
+        return self._at_home(index, lambda: self._inline_reduce_here(node, index))
+
+    def _inline_reduce_here(self, node: Node, index: Index) -> Value:
+        self.pure = False
+        operand = node.operands[0]
+        names = self._result_names(node)
+        total: Dim = 1
+        for axis in node.params["axes"]:
+            total = total * operand.shape[axis]
+        start = scalar.fold_start(node.op.name, node.type.code, self.size(total))
+        for name, text in zip(names, start, strict=True):
+            self.emit(Let(name, text))
+        full: list[Dim] = list(index)
+        for axis in sorted(node.params["axes"]):
+            variable = self.fresh("r")
+            full.insert(axis, sizes.name(variable))
+            self.open(For(variable, "0", self.size(operand.shape[axis])))
+        value = self.value(operand, tuple(full))
+        self.fold(node, names, value, exact_order=True)
+        self.close(len(node.params["axes"]))
+        return self._as_value(names)
+
+    def fold(self, node: Node, names: tuple[str, ...], value: Value, exact_order: bool = False) -> None:
+        """`acc = acc op value`."""
+        parts = value if isinstance(value, tuple) else (value,)
+        updated = scalar.fold(node.op.name, node.type.code, names, parts, exact_order)
+        fresh = [self._let(self.scopes[-1], text, "") for text in updated] if len(updated) > 1 else list(updated)
+        for name, text in zip(names, fresh, strict=True):
+            self.emit(Let(name, text))
+
+    # -- the finished kernel ------------------------------------------------------------------------
+    def finish(self, count: Dim, work: Dim, grain: int = 1, summary: str = "") -> Kernel:
+        """The kernel, with scratch laid out."""
+        place: Dim = 0
+        for pointer in self.pointers.values():
+            if pointer.role == "scratch":
+                pointer.offset = place
+                width = np.dtype({"u8": "u1", "u16": "u2"}.get(pointer.code, _NUMPY[pointer.code])).itemsize
+                place = place + sizes.floordiv(pointer.length * width + 63, 64) * 64
+        collapse = None
+        if self.pure and len(self.loops) > 1:
+            collapse = (tuple(self.extents), tuple(tuple(s) for s in self.operand_strides.values()))
+        return Kernel(
+            self.name, list(self.pointers.values()), list(self.integers.values()), self.scopes[0].statements,
+            count, work, max(1, self.cost) * 25, grain, place, collapse, summary,
+        )  # fmt: skip
+
+
+_NUMPY = {
+    "u8": "u1", "u16": "u2", "u32": "u4", "u64": "u8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8",
+    "f32": "f4", "f64": "f8", "b1": "u1",
+}  # fmt: skip

@@ -1,0 +1,235 @@
+"""Graph to groups: which nodes are stored, and which of those share one loop nest.
+
+A *root* is a node whose value is stored (or folded): outputs, reductions, operands of library calls, and
+element-wise values that would otherwise be recomputed at a price. Everything else is recomputed where it
+is used, inlined into the loop that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..graph import Graph, Node
+from ..sizes import Dim
+from .access import Access, Index, accesses, domain_of, identity, operand_uses
+
+#: recomputing a value costs its price; storing and reloading one costs about this many additions
+STORE_PRICE = 6
+#: reductions over at most this many elements (a constant) are unrolled into the loop that uses them
+INLINE_REDUCTION = 16
+
+
+@dataclass
+class Group:
+    """Roots that share one loop nest over `domain`; `reduced` are the domain axes that are folded."""
+
+    kind: str  # "loop", "scan", "argreduce", "library", "alias"
+    domain: tuple[Dim, ...]
+    reduced: tuple[int, ...] = ()
+    roots: list[Node] = field(default_factory=list)
+    after: set[int] = field(default_factory=set)  # groups that must run before this one
+    number: int = 0
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        """The domain axes that are not folded."""
+        return tuple(a for a in range(len(self.domain)) if a not in self.reduced)
+
+    @property
+    def outer_shape(self) -> tuple[Dim, ...]:
+        return tuple(self.domain[a] for a in self.outer)
+
+
+@dataclass
+class Partition:
+    """The plan: groups in the order they run, and the roots."""
+
+    groups: list[Group]
+    roots: set[int]
+
+
+def is_buffer(node: Node) -> bool:
+    """Arguments and captured arrays are in memory already."""
+    return node.op.name in ("input", "constant")
+
+
+def inlines_reduction(node: Node) -> bool:
+    """A fold of a few elements, cheap enough to unroll in the loop that uses it."""
+    if node.op.kind != "reduce":
+        return False
+    total = 1
+    for axis in node.params["axes"]:
+        extent = node.operands[0].shape[axis]
+        if not isinstance(extent, int):
+            return False
+        total *= extent
+    return total <= INLINE_REDUCTION
+
+
+def partition(graph: Graph) -> Partition:
+    """The plan for a simplified graph."""
+    nodes = graph.nodes()
+    roots = find_roots(graph, nodes)
+    groups: list[Group] = []
+    group_of: dict[int, Group] = {}
+    for node in nodes:
+        if node.number in roots and not is_buffer(node):
+            _place(node, roots, groups, group_of)
+        elif is_buffer(node) and any(o is node for o in graph.outputs):
+            _place(node, roots, groups, group_of)
+    return Partition(_in_order(groups), roots)
+
+
+def find_roots(graph: Graph, nodes: Sequence[Node]) -> set[int]:
+    """The nodes that are stored, decided from users to operands."""
+    roots = {o.number for o in graph.outputs}
+    for node in nodes:
+        if node.op.kind in ("argreduce", "scan", "library") or (node.op.kind == "reduce" and not inlines_reduction(node)):
+            roots.add(node.number)
+        if node.op.kind == "library":
+            roots.update(o.number for o in node.operands)
+        if node.op.kind == "reshape":
+            roots.add(node.number)
+            roots.add(node.operands[0].number)
+    forms: dict[int, set[tuple[int, Index]]] = {n.number: set() for n in nodes}
+    price: dict[int, int] = {}
+    for node in nodes:
+        price[node.number] = 1 if node.number in roots or is_buffer(node) else _own_price(node) + sum(
+            price[o.number] for o in node.operands
+        )
+    for node in reversed(nodes):
+        seen = forms[node.number]
+        if node.number in roots or is_buffer(node):
+            starts = {(node.number, identity(node))}
+        elif _worth_storing(node, len(seen), price[node.number]):
+            roots.add(node.number)
+            starts = {(node.number, identity(node))}
+        else:
+            starts = seen
+        for origin, index in starts:
+            for operand, operand_index in operand_uses(node, index):
+                forms[operand.number].add((origin, operand_index))
+    return roots
+
+
+def _own_price(node: Node) -> int:
+    if node.op.kind in ("view", "leaf"):
+        return 0
+    if node.op.kind == "reduce":
+        return 8
+    return node.op.cost * (3 if node.dtype.kind == "c" else 1)
+
+
+def _worth_storing(node: Node, uses: int, price: int) -> bool:
+    """A value used at several places of the index space, dear enough that reloading is cheaper."""
+    if node.op.kind in ("leaf", "view") or uses < 2 or not node.shape:
+        return False
+    return (uses - 1) * price > STORE_PRICE * 2 and price > 3
+
+
+def _place(node: Node, roots: set[int], groups: list[Group], group_of: dict[int, Group]) -> None:
+    """Add a root to the last group that can take it, or to a new one."""
+    found = accesses(node, roots)
+    needed = {group_of[a.node.number].number for a in found if a.node.number in group_of}
+    candidate = _new_group(node, len(groups))
+    if candidate.kind == "loop":
+        for group in reversed(groups):
+            if group.kind == "loop" and _can_join(node, candidate, group, found, needed, groups, group_of, roots):
+                group.roots.append(node)
+                group.after |= needed - {group.number}
+                if candidate.reduced:
+                    group.reduced, group.domain = candidate.reduced, candidate.domain
+                group_of[node.number] = group
+                return
+    candidate.roots.append(node)
+    candidate.after = needed
+    groups.append(candidate)
+    group_of[node.number] = candidate
+
+
+def _new_group(node: Node, number: int) -> Group:
+    domain, reduced = domain_of(node)
+    kind = {"library": "library", "reshape": "alias", "scan": "scan", "argreduce": "argreduce"}.get(node.op.kind, "loop")
+    return Group(kind, domain, reduced, number=number)
+
+
+def _can_join(
+    node: Node, candidate: Group, group: Group, found: list[Access], needed: set[int],
+    groups: list[Group], group_of: dict[int, Group], roots: set[int],
+) -> bool:  # fmt: skip
+    if any(_depends(groups[other], group.number, groups) for other in needed if other != group.number):
+        return False
+    inside = [a for a in found if group_of.get(a.node.number) is group]
+    if not inside and not _shares_input(node, group, found, roots):
+        return False
+    if candidate.reduced:
+        if candidate.domain != group.domain or (group.reduced and group.reduced != candidate.reduced):
+            return False
+        if not group.reduced and any(_is_outer(r, candidate) for r in group.roots):
+            return False
+        level = "inner"
+    elif candidate.domain == group.domain:
+        level = "inner"
+    elif group.reduced and candidate.domain == group.outer_shape:
+        level = "outer"
+    else:
+        return False
+    merged = Group("loop", group.domain, candidate.reduced or group.reduced)
+    if level == "inner" and merged.reduced and not merged.outer and any(_is_outer(a.node, merged) for a in inside):
+        return False
+    return all(_at_own_index(a, level, merged) for a in inside)
+
+
+def _is_outer(node: Node, group: Group) -> bool:
+    """True when the root has one value for each outer index of the group."""
+    return node.op.kind == "reduce" or domain_of(node)[0] != group.domain
+
+
+def _at_own_index(access: Access, level: str, group: Group) -> bool:
+    """The root is read exactly where it is made, so that it need not be complete before it is read."""
+    own = tuple(i for i, d in zip(access.index, access.node.shape, strict=True) if d != 1)
+    axes = group.outer if _is_outer(access.node, group) else range(len(group.domain))
+    if level == "outer":
+        if not _is_outer(access.node, group):
+            return False
+        return own == identity_of(len(group.outer))
+    return own == tuple(identity_of(len(group.domain))[a] for a in axes)
+
+
+def identity_of(rank: int) -> Index:
+    """The indices of a nest of `rank` loops, in order."""
+    from .access import loop_index
+
+    return tuple(loop_index(a) for a in range(rank))
+
+
+def _shares_input(node: Node, group: Group, found: list[Access], roots: set[int]) -> bool:
+    mine = {a.node.number for a in found}
+    return any(a.node.number in mine for root in group.roots for a in accesses(root, roots))
+
+
+def _depends(group: Group, on: int, groups: list[Group]) -> bool:
+    """True when `group` runs after group `on`."""
+    stack, seen = [group.number], set()
+    while stack:
+        number = stack.pop()
+        if number == on:
+            return True
+        if number not in seen:
+            seen.add(number)
+            stack.extend(groups[number].after)
+    return False
+
+
+def _in_order(groups: list[Group]) -> list[Group]:
+    """Groups after all that they need; a stable topological order."""
+    done: set[int] = set()
+    order: list[Group] = []
+    waiting = list(groups)
+    while waiting:
+        ready = next(g for g in waiting if g.after <= done)
+        waiting.remove(ready)
+        done.add(ready.number)
+        order.append(ready)
+    return order

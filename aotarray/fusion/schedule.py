@@ -1,0 +1,296 @@
+"""A simplified graph to kernels and the program that runs them: buffers, sizes, instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+from .. import sizes
+from ..errors import SpecError
+from ..graph import Graph, Node
+from ..loops import Kernel
+from ..program import (
+    Arg, Buffer, Check, Collapse, Instruction, KernelCall, LibraryCall, Program, RaiseIf, Size, SizeOp, Stride,
+)  # fmt: skip
+from ..sizes import Dim
+from .access import accesses
+from .lower import GroupLowering
+from .nest import Nest, Storage
+from .partition import Group, is_buffer, partition
+
+
+@dataclass
+class Plan:
+    """What a graph was lowered to."""
+
+    program: Program
+    kernels: list[Kernel]
+    graph: Graph
+
+
+class Slots:
+    """Numbers sizes: each distinct size expression is computed once, in three-address code."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.ops: list[SizeOp] = []
+        self.numbers: dict[Dim, int] = {}
+        self.checks: list[Check] = []
+        extents: list[tuple[str, Dim, int]] = []
+        for argument, node in enumerate(graph.inputs):
+            for axis, dim in enumerate(node.shape):
+                slot = self._add(SizeOp("dim", argument, axis))
+                where = f"argument {graph.input_names[argument]!r}, axis {axis}"
+                if isinstance(dim, sizes.Size) and dim == sizes.name(str(dim)) and dim not in self.numbers:
+                    self.numbers[dim] = slot
+                    self._labels = getattr(self, "_labels", {}) | {dim: where}
+                else:
+                    extents.append((where, dim, slot))
+        for where, dim, slot in extents:
+            expected = self.slot(dim)
+            first = self._labels.get(dim, "") if hasattr(self, "_labels") else ""
+            origin = f" ({first})" if first else ""
+            message = f"size {dim} is {{a}}{origin} but {where} has size {{b}}"
+            if isinstance(dim, int):
+                message = f"{where} must have size {dim}, not {{b}}"
+            self.checks.append(Check("eq", expected, slot, message))
+        for relation, a, b, message in graph.checks:
+            self.checks.append(Check(relation, self.slot(a), self.slot(b), message))  # type: ignore[arg-type]
+
+    def _add(self, op: SizeOp) -> int:
+        self.ops.append(op)
+        return len(self.ops) - 1
+
+    def slot(self, dim: Dim) -> int:
+        """The slot that holds `dim`."""
+        known = self.numbers.get(dim)
+        if known is None:
+            known = self._compute(dim)
+            self.numbers[dim] = known
+        return known
+
+    def _compute(self, dim: Dim) -> int:
+        if isinstance(dim, int):
+            return self._add(SizeOp("const", dim))
+        total: int | None = None
+        for monomial, coefficient in dim.terms:
+            term: int | None = None if coefficient != 1 or not monomial else -1
+            if term is None:
+                term = self.slot(coefficient)
+            for atom in monomial:
+                factor = self._atom(atom)
+                term = factor if term == -1 else self._add(SizeOp("mul", term, factor))
+            total = term if total is None else self._add(SizeOp("add", total, term))
+        assert total is not None
+        return total
+
+    def _atom(self, atom: sizes.Atom) -> int:
+        if isinstance(atom, str):
+            size = sizes.name(atom)
+            if size not in self.numbers:
+                raise SpecError(f"size {atom} is not the size of any argument: let it stand alone in one, as in f64[{atom}]")
+            return self.numbers[size]
+        return self._add(SizeOp(atom.name, self.slot(atom.args[0]), self.slot(atom.args[1])))
+
+
+class Scheduler:
+    """Builds the program of one graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.slots = Slots(graph)
+        self.buffers: list[Buffer] = []
+        self.storage: dict[int, Storage] = {}
+        self.kernels: list[Kernel] = []
+        self.instructions: list[Instruction] = []
+        self.constants = bytearray()
+        self.outputs: dict[int, int] = {}
+        self.size_names = {n for node in graph.nodes() for d in node.shape for n in sizes.names(d)}
+        self.array_names: set[str] = set(self.size_names) | RESERVED
+
+    def plan(self) -> Plan:
+        graph = self.graph
+        partitioned = partition(graph)
+        roots = partitioned.roots
+        self._store_inputs()
+        stored = self._stored(partitioned.groups, roots)
+        for group in partitioned.groups:
+            self._allocate(group, stored)
+        for group in partitioned.groups:
+            self._run(group, roots)
+        program = Program(
+            graph.name, self._arguments(), tuple(self.slots.ops), tuple(self.slots.checks), tuple(self.buffers),
+            tuple(self.instructions), tuple(self.outputs[k] for k in range(len(graph.outputs))),
+            tuple(k.name for k in self.kernels), bytes(self.constants),
+        )  # fmt: skip
+        return Plan(program, self.kernels, graph)
+
+    # -- buffers ------------------------------------------------------------------------------
+    def _arguments(self) -> tuple[Arg, ...]:
+        found = []
+        for node, name in zip(self.graph.inputs, self.graph.input_names, strict=True):
+            weak = {"b": "bool", "i": "int", "f": "float", "c": "complex"}[node.dtype.kind] if node.type.weak else ""
+            found.append(Arg(name, node.type.code, len(node.shape), weak))
+        return tuple(found)
+
+    def _name(self, text: str) -> str:
+        stem = "".join(c if c.isalnum() or c == "_" else "_" for c in text).strip("_") or "a"
+        stem = f"a{stem}" if stem[0].isdigit() else stem
+        name, k = stem, 0
+        while name in self.array_names:
+            name, k = f"{stem}_{k}", k + 1
+        self.array_names.add(name)
+        return name
+
+    def _buffer(self, buffer: Buffer) -> int:
+        self.buffers.append(buffer)
+        return len(self.buffers) - 1
+
+    def _dims(self, shape: Sequence[Dim]) -> tuple[int, ...]:
+        return tuple(self.slots.slot(d) for d in shape)
+
+    def _store_inputs(self) -> None:
+        dense = {n.operands[0].number for n in self.graph.nodes() if n.op.kind == "reshape"}
+        for index, (node, name) in enumerate(zip(self.graph.inputs, self.graph.input_names, strict=True)):
+            flat = node.number in dense
+            number = self._buffer(Buffer("arg", node.type.code, self._dims(node.shape), index, dense=flat))
+            self.storage[node.number] = Storage(number, self._name(name), node.type.code, node.shape, not flat)
+        for node in self.graph.nodes():
+            if node.op.name == "constant":
+                self.constants.extend(b"\0" * (-len(self.constants) % 64))
+                offset = len(self.constants)
+                self.constants.extend(self.graph.constants[node.params["index"]].tobytes())
+                number = self._buffer(Buffer("const", node.type.code, self._dims(node.shape), offset))
+                self.storage[node.number] = Storage(number, self._name("constant"), node.type.code, node.shape, False)
+
+    def _stored(self, groups: Sequence[Group], roots: set[int]) -> set[int]:
+        """Roots whose arrays exist: outputs, and what another group reads."""
+        owner = {r.number: g.number for g in groups for r in g.roots}
+        stored = {o.number for o in self.graph.outputs}
+        for group in groups:
+            for root in group.roots:
+                if group.kind in ("library", "alias"):
+                    stored.add(root.number)
+                for access in accesses(root, roots):
+                    if owner.get(access.node.number, group.number) != group.number:
+                        stored.add(access.node.number)
+        return stored
+
+    def _allocate(self, group: Group, stored: set[int]) -> None:
+        group.roots = [r for r in group.roots if r.number in stored or r.op.kind == "reduce"]
+        for root in group.roots:
+            if root.number not in stored or is_buffer(root):
+                continue
+            positions = [k for k, o in enumerate(self.graph.outputs) if o is root]
+            if positions:
+                stem = "out" if len(self.graph.outputs) == 1 else f"out{positions[0]}"
+                number = self._buffer(Buffer("out", root.type.code, self._dims(root.shape), positions[0]))
+                self.outputs[positions[0]] = number
+                self.storage[root.number] = Storage(number, self._name(stem), root.type.code, root.shape, True)
+            elif group.kind == "alias":
+                source = self.storage[root.operands[0].number]
+                number = self._buffer(Buffer("alias", root.type.code, self._dims(root.shape), source.buffer))
+                self.storage[root.number] = Storage(number, self._name(f"{source.name}_reshaped"), root.type.code, root.shape, False)
+            else:
+                self.storage[root.number] = self.new_temporary(f"{root.op.name}s", root.type.code, root.shape)
+
+    def new_temporary(self, stem: str, code: str, shape: tuple[Dim, ...]) -> Storage:
+        """Working memory of the whole program."""
+        number = self._buffer(Buffer("temp", code, self._dims(shape)))
+        return Storage(number, self._name(stem), code, shape, False)
+
+    # -- instructions -------------------------------------------------------------------------
+    def _run(self, group: Group, roots: set[int]) -> None:
+        if group.kind == "alias" or not group.roots:
+            return
+        if group.kind == "library":
+            (root,) = group.roots
+            operands = tuple(self.storage[o.number].buffer for o in root.operands)
+            self.instructions.append(LibraryCall(root.op.name, operands, self.storage[root.number].buffer))
+            return
+        statuses: list[tuple[Storage, str]] = []
+
+        def status(message: str) -> Storage:
+            for place, known in statuses:
+                if known == message:
+                    return place
+            number = self._buffer(Buffer("temp", "i64", self._dims((2,)), zero=True))
+            statuses.append((Storage(number, self._name("status"), "i64", (2,), False), message))
+            return statuses[-1][0]
+
+        nest = self._nest(status)
+        lowering = GroupLowering(self.graph, group, nest, self.storage, roots)
+        for kernel in self._lower(group, lowering, status):
+            self._call(kernel)
+        for place, message in statuses:
+            self.instructions.append(RaiseIf(place.buffer, "IndexError", message))
+
+    def _nest(self, status: object) -> Nest:
+        number = len(self.kernels)
+        nest = Nest(f"{self.graph.name}_{number}", self.graph, self.storage, self.array_names)
+        nest.status_needed = status  # type: ignore[assignment]
+        return nest
+
+    def _lower(self, group: Group, lowering: GroupLowering, status: object) -> list[Kernel]:
+        if group.kind == "scan":
+            return lowering.lower_scan()
+        if group.kind == "argreduce":
+            return lowering.lower_argreduce()
+        if not group.reduced:
+            if any(r.op.kind == "reduce" for r in group.roots):
+                return lowering.lower_trivial()
+            return lowering.lower_map()
+        if not group.outer:
+            second = self._nest(status)
+            second.name = f"{self.graph.name}_{len(self.kernels) + 1}"
+            return lowering.lower_blocks(self.new_temporary, second)
+        if len(group.domain) - 1 in group.reduced:
+            return lowering.lower_rows()
+        return lowering.lower_columns()
+
+    def _call(self, kernel: Kernel) -> None:
+        number = len(self.kernels)
+        self.kernels.append(kernel)
+        pointers = tuple(p.buffer for p in kernel.pointers if p.role != "scratch")
+        ints = tuple(
+            Stride(i.buffer, i.axis) if i.axis >= 0 else Size(self.slots.slot(i.size)) for i in kernel.integers
+        )
+        position = {i.name: k for k, i in enumerate(kernel.integers)}
+        collapse = None
+        if kernel.collapse is not None:
+            extents, operands = kernel.collapse
+            collapse = Collapse(
+                tuple(position[e] for e in extents),
+                tuple(tuple(-1 if s == "-1" else position[s] for s in operand) for operand in operands),
+            )
+        scratch = -1 if kernel.scratch == 0 else self.slots.slot(kernel.scratch)
+        scratch_ints = tuple(Size(self.slots.slot(p.offset)) for p in kernel.pointers if p.role == "scratch")
+        self.instructions.append(
+            KernelCall(
+                number, pointers, ints + scratch_ints, self.slots.slot(kernel.count), self.slots.slot(kernel.work),
+                kernel.cost, kernel.grain, scratch, collapse,
+            )  # fmt: skip
+        )
+
+
+#: names that generated source uses itself
+RESERVED = frozenset(
+    "begin end first last range min max where bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 "
+    "nan inf fast_add fast_multiply scratch".split()
+)
+
+
+def separate_outputs(graph: Graph) -> None:
+    """Give each output an array of its own: arguments, constants, views and repeats are copied."""
+    seen: set[int] = set()
+    for k, node in enumerate(graph.outputs):
+        if is_buffer(node) or node.number in seen or node.op.kind == "reshape":
+            node = graph.apply("cast", (node,), node.where, dtype=node.dtype.name, copy=k)
+            graph.outputs[k] = node
+        seen.add(node.number)
+
+
+def schedule(graph: Graph) -> Plan:
+    """Fuse, lower and order a simplified graph."""
+    separate_outputs(graph)
+    return Scheduler(graph).plan()

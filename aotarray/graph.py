@@ -1,0 +1,232 @@
+"""The graph: immutable, typed SSA nodes, interned so that equal nodes are one object."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .errors import VerifyError
+from .ops import OPS, Op
+from .sizes import Dim
+from .types import ArrayType
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the user's code."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+
+
+NOWHERE = SourceLine("", 0, "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One op applied to operands. Built only by `Graph.apply`, which interns it: equal nodes are one object."""
+
+    op: Op
+    operands: tuple[Node, ...]
+    params: Mapping[str, Any]
+    type: ArrayType
+    where: SourceLine
+    number: int
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.type.dtype
+
+    def __repr__(self) -> str:
+        return f"%{self.number} = {self.op.name} : {self.type}"
+
+
+def axis_name(axis: int) -> str:
+    """The name that stands for the index along output axis `axis` in the map of a view."""
+    return f"%{axis}"
+
+
+@dataclass
+class Graph:
+    """A traced function: nodes in the order they were made, inputs and outputs, captured constants."""
+
+    name: str = "function"
+    inputs: list[Node] = field(default_factory=list)
+    outputs: list[Node] = field(default_factory=list)
+    constants: list[np.ndarray] = field(default_factory=list)
+    input_names: list[str] = field(default_factory=list)
+    #: relations of sizes that must hold: (relation, a, b, message)
+    checks: list[tuple[str, Dim, Dim, str]] = field(default_factory=list)
+    _interned: dict[Any, Node] = field(default_factory=dict, repr=False)
+    _constant_numbers: dict[bytes, int] = field(default_factory=dict, repr=False)
+    _count: int = 0
+
+    def apply(
+        self, op: str, operands: Iterable[Node] = (), where: SourceLine = NOWHERE, type: ArrayType | None = None, **params: Any
+    ) -> Node:
+        """The node `op(*operands, **params)`; its type is inferred where the op's rule can."""
+        operands = tuple(operands)
+        key = (op, tuple(o.number for o in operands), tuple(sorted(params.items())), type)
+        found = self._interned.get(key)
+        if found is None:
+            inferred = type or infer(OPS[op], operands, params)
+            found = Node(OPS[op], operands, params, inferred, where, self._count)
+            self._count += 1
+            self._interned[key] = found
+        return found
+
+    def input(self, type: ArrayType, name: str) -> Node:
+        """The next argument of the function."""
+        node = self.apply("input", type=type, index=len(self.inputs))
+        self.inputs.append(node)
+        self.input_names.append(name)
+        return node
+
+    def literal(self, value: Any, dtype: np.dtype, where: SourceLine = NOWHERE, weak: bool = False) -> Node:
+        """A scalar known at trace time. Its bytes are the key, so that -0.0, 0.0 and each NaN differ."""
+        scalar = np.asarray(value).astype(dtype)
+        return self.apply("literal", type=ArrayType(dtype, (), weak), where=where, bytes=scalar.tobytes())
+
+    def constant(self, array: np.ndarray, where: SourceLine = NOWHERE) -> Node:
+        """A captured array; equal arrays are one constant. The data are copied."""
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        digest = hashlib.sha256(repr((array.dtype.str, array.shape)).encode() + array.tobytes()).digest()
+        if digest not in self._constant_numbers:
+            self._constant_numbers[digest] = len(self.constants)
+            self.constants.append(array.copy())
+        index = self._constant_numbers[digest]
+        return self.apply("constant", type=ArrayType(array.dtype, array.shape), where=where, index=index)
+
+    def require(self, relation: str, a: Dim, b: Dim, message: str) -> None:
+        """Have the launcher check that `a relation b` ("eq", "ne", "ge") before anything runs."""
+        if isinstance(a, int) and isinstance(b, int):
+            return
+        check = (relation, a, b, message)
+        if check not in self.checks:
+            self.checks.append(check)
+
+    def nodes(self) -> list[Node]:
+        """The live nodes, operands before users, in a deterministic order."""
+        return topological(self.outputs)
+
+
+def literal_value(node: Node) -> Any:
+    """The NumPy scalar of a literal node."""
+    return np.frombuffer(node.params["bytes"], node.dtype)[0]
+
+
+def topological(outputs: Iterable[Node]) -> list[Node]:
+    """All nodes that `outputs` need, operands first."""
+    order: list[Node] = []
+    seen: set[int] = set()
+    stack: list[tuple[Node, Iterator[Node]]] = []
+    for output in outputs:
+        if output.number in seen:
+            continue
+        seen.add(output.number)
+        stack.append((output, iter(output.operands)))
+        while stack:
+            node, rest = stack[-1]
+            for operand in rest:
+                if operand.number not in seen:
+                    seen.add(operand.number)
+                    stack.append((operand, iter(operand.operands)))
+                    break
+            else:
+                order.append(node)
+                stack.pop()
+    return order
+
+
+def infer(op: Op, operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
+    """The type of `op(*operands, **params)`."""
+    if op.kind == "elementwise":
+        shape = operands[0].shape
+        return ArrayType(elementwise_dtype(op, tuple(o.dtype for o in operands), params), shape)
+    rule = _RULES.get(op.name)
+    if rule is None:
+        raise VerifyError(f"op {op.name} needs an explicit type")
+    return rule(operands, params)
+
+
+def elementwise_dtype(op: Op, dtypes: tuple[np.dtype, ...], params: Mapping[str, Any]) -> np.dtype:
+    """The result dtype of an element-wise op on operands that already have a loop's exact dtypes."""
+    if op.name == "cast":
+        return np.dtype(params["dtype"])
+    if op.name == "where":
+        return dtypes[1]
+    if op.name in ("real", "imag"):
+        return np.zeros((), dtypes[0]).real.dtype
+    if op.name == "complex":
+        return np.result_type(dtypes[0], np.complex64)
+    return _ufunc_result(op.ufunc, dtypes)
+
+
+@lru_cache(maxsize=4096)
+def _ufunc_result(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> np.dtype:
+    resolved: np.dtype = ufunc.resolve_dtypes((*dtypes, None))[-1]
+    return resolved
+
+
+def _drop_axes(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
+    x = operands[0]
+    axes = params["axes"]
+    return ArrayType(x.dtype, tuple(s for a, s in enumerate(x.shape) if a not in axes))
+
+
+def _drop_axis_int64(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
+    x = operands[0]
+    return ArrayType(np.dtype(np.int64), tuple(s for a, s in enumerate(x.shape) if a != params["axis"]))
+
+
+def _same(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
+    return ArrayType(operands[0].dtype, operands[0].shape)
+
+
+def _concat(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
+    axis = params["axis"]
+    total: Dim = 0
+    for operand in operands:
+        total = total + operand.shape[axis]
+    shape = list(operands[0].shape)
+    shape[axis] = total
+    return ArrayType(operands[0].dtype, tuple(shape))
+
+
+def _with_shape(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
+    return ArrayType(operands[0].dtype, params["shape"])
+
+
+def _int64_scalar(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
+    return ArrayType(np.dtype(np.int64), (), True)
+
+
+def _iota(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
+    return ArrayType(np.dtype(np.int64), (params["length"],))
+
+
+def _matmul(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
+    a, b = operands
+    return ArrayType(a.dtype, (*a.shape[:-1], b.shape[-1]))
+
+
+_RULES = {
+    "sum": _drop_axes, "prod": _drop_axes, "max": _drop_axes, "min": _drop_axes, "any": _drop_axes, "all": _drop_axes,
+    "argmax": _drop_axis_int64, "argmin": _drop_axis_int64,
+    "cumsum": _same, "cumprod": _same, "update": _same, "concat": _concat,
+    "view": _with_shape, "reshape": _with_shape, "gather": _with_shape,
+    "size": _int64_scalar, "iota": _iota, "matmul": _matmul,
+}  # fmt: skip

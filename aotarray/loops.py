@@ -1,0 +1,102 @@
+"""The loop-nest IR: loops, lets, stores and conditionals over scalar expressions already spelled in Python.
+
+A `Kernel` is one loop nest with its parameters. Statements are mutable lists while a nest is built and
+are only read afterwards. Emitters turn them into source for a target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Union
+
+from .sizes import Dim
+
+
+@dataclass(slots=True)
+class Let:
+    """`name = expr`, once in its scope; `line` is the user's line."""
+
+    name: str
+    expr: str
+    line: str = ""
+
+
+@dataclass(slots=True)
+class Store:
+    """`array[index] = expr`."""
+
+    array: str
+    index: str
+    expr: str
+    line: str = ""
+
+
+@dataclass(slots=True)
+class For:
+    """`for var in range(start, stop, step)`."""
+
+    var: str
+    start: str
+    stop: str
+    body: list[Statement] = field(default_factory=list)
+    step: str = ""
+    comment: str = ""
+
+
+@dataclass(slots=True)
+class If:
+    """`if test: then  else: orelse`."""
+
+    test: str
+    then: list[Statement] = field(default_factory=list)
+    orelse: list[Statement] = field(default_factory=list)
+
+
+Statement = Union[Let, Store, For, If]
+
+
+@dataclass(slots=True)
+class Pointer:
+    """A pointer parameter: `role` is "in", "out" or "scratch"; `buffer` keys the program's buffer.
+
+    A scratch pointer starts `offset` bytes into the thread's scratch memory and holds `length` elements.
+    """
+
+    name: str
+    code: str
+    role: str
+    buffer: int = -1
+    offset: Dim = 0
+    length: Dim = 0
+
+
+@dataclass(slots=True)
+class Integer:
+    """An integer parameter: a size, or the stride of `buffer` along `axis` in elements.
+
+    `unit` marks the stride of a last axis: the compiled kernel has a fast path for when all are 1.
+    """
+
+    name: str
+    size: Dim = 0
+    buffer: int = -1
+    axis: int = -1
+    unit: bool = False
+
+
+@dataclass(slots=True)
+class Kernel:
+    """One loop nest. `count` is the extent of its parallel range, `work` its element evaluations."""
+
+    name: str
+    pointers: list[Pointer]
+    integers: list[Integer]
+    body: list[Statement]
+    count: Dim
+    work: Dim
+    cost: int
+    grain: int = 1
+    scratch: Dim = 0
+    collapse: tuple[tuple[str, ...], tuple[tuple[str, ...], ...]] | None = None
+    summary: str = ""
+    notes: list[str] = field(default_factory=list)

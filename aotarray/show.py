@@ -1,0 +1,58 @@
+"""Deterministic text of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from . import sizes
+from .graph import Graph, Node, axis_name, literal_value
+from .sizes import Dim
+
+_LETTERS = "ijklmnpq"
+
+
+def show_graph(graph: Graph) -> str:
+    """The graph, one node a line: `%3 = add(%1, %2) : f64[n]    # demo.py:6`."""
+    nodes = graph.nodes()
+    number = {node.number: f"%{k}" for k, node in enumerate(nodes)}
+    for node, name in zip(graph.inputs, graph.input_names, strict=True):
+        number[node.number] = name
+    arguments = ", ".join(f"{n}: {i.type}" for n, i in zip(graph.input_names, graph.inputs, strict=True))
+    lines = [f"{graph.name}({arguments})"]
+    for node in nodes:
+        if node.op.name == "input":
+            continue
+        text = f"  {number[node.number]} = {_call(node, number)} : {node.type}"
+        lines.append(f"{text:<72}# {node.where}" if node.where.line else text)
+    for relation, a, b, _ in graph.checks:
+        lines.append(f"  require {a} {_RELATIONS[relation]} {b}")
+    lines.append("  return " + ", ".join(number[o.number] for o in graph.outputs))
+    return "\n".join(lines) + "\n"
+
+
+_RELATIONS = {"eq": "==", "ne": "!=", "ge": ">="}
+
+
+def _call(node: Node, number: Mapping[int, str]) -> str:
+    operands = [number[o.number] for o in node.operands]
+    if node.op.name == "literal":
+        return repr(literal_value(node).item())
+    if node.op.name == "view":
+        return f"view({operands[0]}, {show_map(node.params['map'], len(node.shape))})"
+    params = [f"{k}={_param(v)}" for k, v in sorted(node.params.items())]
+    return f"{node.op.name}({', '.join(operands + params)})"
+
+
+def _param(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(_param, value)) + ("," if len(value) == 1 else "") + ")"
+    return str(value)
+
+
+def show_map(index: tuple[Dim, ...], rank: int) -> str:
+    """A view's index map with letters for axes: `(i, j) -> (j, i + 1)`."""
+    letters = {axis_name(a): sizes.name(_LETTERS[a] if a < len(_LETTERS) else f"i{a}") for a in range(rank)}
+    inner = ", ".join(str(letters[axis_name(a)]) for a in range(rank))
+    outer = ", ".join(str(sizes.substitute(d, letters)) for d in index)
+    return f"({inner}) -> ({outer})"

@@ -1,0 +1,143 @@
+"""sin, cos and tan.
+
+Reduction: x = n pi/2 + r. Up to a bound, n pi/2 is taken off in three parts whose products the fused
+multiply-add keeps exact (Muller, Elementary Functions, 3rd ed., section 11.2), and what r loses to rounding is
+carried along. Above it, a rare call multiplies x by the bits of 2/pi that matter (M. Payne and R. Hanek, 1983).
+sin and cos share the reduction and both polynomials, so that a kernel with both of one argument does it once.
+"""
+
+from __future__ import annotations
+
+from aotarray.vecmath import coefficients as c
+from aotarray.vecmath.payne_hanek import reduce_large
+from aotarray.vecmath.primitives import (
+    Scalar,
+    bits,
+    constant,
+    convert,
+    dtype_of,
+    exact_fma,
+    fabs,
+    fma,
+    from_bits,
+    polynomial,
+    select,
+)
+from aotarray.vecmath.registry import define, rare
+
+TWO_OVER_PI = 0.6366197723675814
+HALF_PI = {
+    "f64": (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
+    "f32": (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
+}
+MAGIC = {"f64": 1.5 * 2.0**52, "f32": 1.5 * 2.0**23}
+SIGN_SHIFT = {"f64": 62, "f32": 30}
+SIGN = {"f64": 1 << 63, "f32": 1 << 31}
+LIMIT = {"f64": 2.0**30, "f32": 10000.0}
+
+Reduced = tuple[Scalar, Scalar, Scalar]
+
+
+def reduce_small(x: Scalar) -> Reduced:
+    """r, its rounding error and bits that end in n; right where |x| is under the limit."""
+    t = dtype_of(x)
+    high, middle, low = HALF_PI[t]
+    shifted = fma(x, TWO_OVER_PI, MAGIC[t])
+    n = shifted - MAGIC[t]
+    first = exact_fma(n, -high, x)
+    r = exact_fma(n, -middle, first)
+    error = exact_fma(n, -middle, first - r)
+    return r, fma(n, -low, error), bits(shifted)
+
+
+def sin_polynomial(r: Scalar, error: Scalar) -> Scalar:
+    """sin(r + error) for |r| <= pi/4."""
+    z = r * r
+    tail = z * r * polynomial(z, c.SIN_F64 if dtype_of(r) == "f64" else c.SIN_F32)
+    return r + (tail + error)
+
+
+def cos_polynomial(r: Scalar, error: Scalar) -> Scalar:
+    """cos(r + error) for |r| <= pi/4."""
+    z = r * r
+    half = 0.5 * z
+    high = 1.0 - half
+    lost = (1.0 - high) - half
+    tail = z * z * polynomial(z, c.COS_F64 if dtype_of(r) == "f64" else c.COS_F32)
+    return high + (tail + fma(-r, error, lost))
+
+
+def finish_sin(reduced: Reduced, quadrant: int) -> Scalar:
+    """sin(r + error + (n + quadrant) pi/2)."""
+    r, error, n = reduced
+    t = dtype_of(r)
+    if quadrant:
+        n = n + quadrant
+    odd = (n & 1) != 0
+    value = select(odd, cos_polynomial(r, error), sin_polynomial(r, error))
+    return from_bits(bits(value) ^ ((n << SIGN_SHIFT[t]) & SIGN[t]))
+
+
+def finish_tan(reduced: Reduced) -> Scalar:
+    r, error, n = reduced
+    sine, cosine = sin_polynomial(r, error), cos_polynomial(r, error)
+    odd = (n & 1) != 0
+    return select(odd, -cosine, sine) / select(odd, sine, cosine)
+
+
+def over(x: Scalar) -> Scalar:
+    """Whether the reduction needs the long way."""
+    return fabs(x) > LIMIT[dtype_of(x)]
+
+
+@rare(over, "f64")
+def sin_large(x: Scalar) -> Scalar:
+    return finish_sin(reduce_large(x), 0)
+
+
+@rare(over, "f64")
+def cos_large(x: Scalar) -> Scalar:
+    return finish_sin(reduce_large(x), 1)
+
+
+@rare(over, "f64")
+def tan_large(x: Scalar) -> Scalar:
+    return finish_tan(reduce_large(x))
+
+
+@rare(over, "f32")
+def sin_wide(x: Scalar) -> Scalar:
+    return convert(sin(convert(x, "f64")), "f32")
+
+
+@rare(over, "f32")
+def cos_wide(x: Scalar) -> Scalar:
+    return convert(cos(convert(x, "f64")), "f32")
+
+
+@rare(over, "f32")
+def tan_wide(x: Scalar) -> Scalar:
+    return convert(tan(convert(x, "f64")), "f32")
+
+
+@define("sin", "f32", "f64")
+def sin(x: Scalar) -> Scalar:
+    large = sin_large(x) if dtype_of(x) == "f64" else sin_wide(x)
+    near = select(x == 0.0, x, finish_sin(reduce_small(x), 0))
+    return select(over(x), large, near)
+
+
+@define("cos", "f32", "f64")
+def cos(x: Scalar) -> Scalar:
+    large = cos_large(x) if dtype_of(x) == "f64" else cos_wide(x)
+    return select(over(x), large, finish_sin(reduce_small(x), 1))
+
+
+@define("tan", "f32", "f64")
+def tan(x: Scalar) -> Scalar:
+    large = tan_large(x) if dtype_of(x) == "f64" else tan_wide(x)
+    near = select(x == 0.0, x, finish_tan(reduce_small(x)))
+    return select(over(x), large, near)
+
+
+_ = constant
