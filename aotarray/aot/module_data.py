@@ -180,8 +180,8 @@ class _Writer:
                 constants = f"constants{number}" if overload.program.constants else "0"
                 flat, spec = int(_is_flat(overload)), _text(overload.spec)
                 yield (
-                    f"    {{{number}, words{number}, sizeof words{number} / 8, {constants}, {kernel}, {flat}, "
-                    f"parameters{number}, result{number}, {spec}}},"
+                    f"    {{{number}, words{number}, sizeof words{number} / 8, {constants}, "
+                    f"{kernel}, {flat}, parameters{number}, result{number}, {spec}}},"
                 )
                 number += 1
                 kernel += len(overload.program.kernels)
