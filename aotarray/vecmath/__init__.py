@@ -1,7 +1,7 @@
 """Elementary and integer scalar functions, as plain Python and as LLVM IR that inlines and vectorises.
 
-`FUNCTIONS` lists them; `definitions` gives the IR of some; `python_function` gives one to call on NumPy scalars,
-with the same bits as the IR on machines with fused multiply-add.
+`FUNCTIONS` lists them; `definitions` gives the IR of some; `python_function` gives one to call on NumPy
+scalars, with the same bits as the IR on machines with fused multiply-add.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 
 from aotarray.vecmath import (  # noqa: F401  (each registers its functions)
+    conversions,
     exponential,
+    integers,
+    inverse_trigonometric,
     logarithm,
+    rounding,
     trigonometric,
 )
 from aotarray.vecmath.definitions import definitions, signature, symbol, without_fma
@@ -32,7 +36,7 @@ __all__ = [
 
 
 def python_function(name: str) -> Callable[..., Any]:
-    """Function `name` on NumPy scalars of one dtype, giving a NumPy scalar; `KeyError` for an unknown name."""
+    """Function `name` on NumPy scalars of one dtype, giving one; `KeyError` for an unknown name."""
     if name not in FUNCTIONS:
         raise KeyError(f"no scalar function {name}")
 

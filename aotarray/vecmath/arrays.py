@@ -1,10 +1,10 @@
-"""A scalar function as a compiled loop over arrays, for tests and measurements: what a kernel does, in little."""
+"""A scalar function as a compiled loop over arrays, for tests and measurements."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -76,12 +76,11 @@ def optimise(ir: str, cpu: str, vectorise: bool = True) -> tuple[Any, Any]:
     late = binding.create_new_module_pass_manager()
     late.add_always_inliner_pass()
     late.add_simplify_cfg_pass()
-    late.add_global_dead_code_eliminate_pass() if hasattr(late, "add_global_dead_code_eliminate_pass") else None
     late.run(module, builder)
     return module, machine
 
 
-@lru_cache(maxsize=None)
+@cache
 def _native(name: str, dtype: str, cpu: str, vectorise: bool) -> tuple[Any, int]:
     from llvmlite import binding
 

@@ -1,4 +1,4 @@
-"""Polynomial coefficients, lowest degree first. Made by tools/vecmath_coefficients.py: do not edit."""
+"""Polynomial coefficients, lowest first. Made by tools/vecmath_coefficients.py: do not edit."""
 # fmt: off
 # (exp(x)-1-x)/x^2 on [-0.34666;0.34666]: error 2.2e-16
 EXP_F64 = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 
 from aotarray.vecmath.registry import BODIES, FUNCTIONS, LANES, RARE, Body
 from aotarray.vecmath.trace import LLVM, PURE, Builder
@@ -35,9 +35,9 @@ def signature(text: str) -> tuple[str, tuple[str, ...]]:
 def definitions(symbols: Iterable[str]) -> str:
     """One module that defines `symbols` and all they call, as internal functions to be inlined.
 
-    The same symbols, in any order, give the same text. What it declares but does not define are LLVM intrinsics.
-    Functions named in `llvm.compiler.used` are the vector forms of rare calls: link and inline the others before
-    vectorising, inline those (they are `alwaysinline`) after.
+    The same symbols, in any order, give the same text. What it declares but does not define are LLVM
+    intrinsics. Functions named in `llvm.compiler.used` are the vector forms of rare calls: link and inline
+    the others before vectorising, inline those (they are `alwaysinline`) after.
     """
     texts: dict[str, str] = {}
     declares: dict[str, str] = {}
@@ -65,7 +65,7 @@ def definitions(symbols: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@lru_cache(maxsize=None)
+@cache
 def _define(name: str) -> Parts:
     if name.startswith("aot_exact_fma_"):
         return _exact_fma(name.removeprefix("aot_exact_fma_"))
@@ -99,11 +99,18 @@ def _rare(name: str, dtype: str, condition: Body, body: Body) -> Parts:
     scalar = Builder()
     operands = [scalar.argument(i, dtype) for i in range(arity)]
     needed = condition(*operands)
-    scalar.lines += [f"  br i1 {needed.text}, label %long, label %short", "short:", f"  ret {element} 0.0", "long:"]
+    scalar.lines += [
+        f"  br i1 {needed.text}, label %long, label %short",
+        "short:",
+        f"  ret {element} 0.0",
+        "long:",
+    ]
     value = body(*operands)
     scalar.lines.append(f"  ret {element} {value.text}")
     dtypes = (dtype,) * arity
-    texts = [_function(f"define internal {element} @{name}({_parameters(scalar, dtypes)}) noinline {PURE}", scalar)]
+    texts = [
+        _function(f"define internal {element} @{name}({_parameters(scalar, dtypes)}) noinline {PURE}", scalar)
+    ]
     called = dict(scalar.called)
     for lanes in LANES:
         builder = Builder(lanes)
@@ -128,7 +135,9 @@ def _rare(name: str, dtype: str, condition: Body, body: Body) -> Parts:
             lines.append(f"  %w{lane} = insertelement {kind} {result}, {element} %r{lane}, i64 {lane}")
             result = f"%w{lane}"
         lines.append(f"  ret {kind} {result}")
-        header = f"define internal {kind} @{name}_x{lanes}({_parameters(builder, dtypes)}) alwaysinline {PURE}"
+        header = (
+            f"define internal {kind} @{name}_x{lanes}({_parameters(builder, dtypes)}) alwaysinline {PURE}"
+        )
         texts.append(_function(header, builder))
     vectors = tuple(f"{name}_x{lanes}" for lanes in LANES)
     return "\n".join(texts), tuple(called.items()), tuple(scalar.tables.items()), vectors
@@ -179,7 +188,7 @@ _FMA = re.compile(r"^  (%\S+) = call (.+?) @llvm\.fma\.\w+\(\2 (.+), \2 (.+), \2
 
 
 def without_fma(ir: str) -> str:
-    """The text of `definitions` for machines without fused multiply-add: two roundings where that is accurate.
+    """The text of `definitions` for machines without fused multiply-add: two roundings where that does.
 
     Values may differ in the last bits from those of machines that have it; they keep the accuracy contract.
     """

@@ -2,8 +2,9 @@
 
 Method: Cody and Waite's reduction x = n ln2 + r, a polynomial in r, and the factor 2**n put together from its
 bits (Muller, Elementary Functions, 3rd ed., chapters 5 and 11). The magic-number addition rounds x/ln2 and
-leaves n in the low bits of the sum, which no instruction set lacks. The factor is applied in two halves where it
-may leave the normal range, so overflow and gradual underflow come from the multiplications themselves.
+leaves n in the low bits of the sum, which no instruction set lacks. The factor is applied in two halves
+where it may leave the normal range, so overflow and gradual underflow come from the multiplications
+themselves.
 """
 
 from __future__ import annotations
@@ -140,4 +141,3 @@ def sinh(x: Scalar) -> Scalar:
 def cosh(x: Scalar) -> Scalar:
     d, s, e, o = sinh_cosh_parts(x)
     return (fma(s, e, d * o) + s) * 2.0
-

@@ -1,14 +1,14 @@
 """log, log2, log10, log1p, the inverse hyperbolics made from it, logaddexp and logaddexp2.
 
 Method: x = 2**k m with m in [sqrt(1/2), sqrt(2)), f = m - 1, s = f / (2 + f), and
-log(1 + f) = f - f*f/2 + s (f*f/2 + R(s*s)) with R minimax (P. T. P. Tang, ACM TOMS 16(4), 1990; K. C. Ng's form).
-The exponent becomes a float by putting its bits under those of 2**52, which no instruction set lacks.
+log(1 + f) = f - f*f/2 + s (f*f/2 + R(s*s)) with R minimax (P. T. P. Tang, ACM TOMS 16(4), 1990; K. C. Ng's
+form). The exponent becomes a float by putting its bits under those of 2**52, which no instruction set lacks.
 """
 
 from __future__ import annotations
 
 from aotarray.vecmath import coefficients as c
-from aotarray.vecmath.exponential import exp
+from aotarray.vecmath.exponential import exp, exp2
 from aotarray.vecmath.primitives import (
     Scalar,
     bits,
@@ -172,7 +172,7 @@ def add_exponentials(a: Scalar, b: Scalar, gap: Scalar, doubled: float, scale: f
     high, low = maximum(a, b), minimum(a, b)
     result = high + scale * log1p_core(gap)
     result = select(a == b, a + doubled, result)
-    result = select(low == -INFINITY, high, result)
+    result = select(low == -INFINITY, high + 0.0, result)
     result = select(high == INFINITY, high, result)
     return select(a != a, a, select(b != b, b, result))
 
@@ -184,5 +184,4 @@ def logaddexp(a: Scalar, b: Scalar) -> Scalar:
 
 @define("logaddexp2", "f32", "f64")
 def logaddexp2(a: Scalar, b: Scalar) -> Scalar:
-    gap = exp(-0.6931471805599453 * fabs(a - b))
-    return add_exponentials(a, b, gap, 1.0, 1.4426950408889634)
+    return add_exponentials(a, b, exp2(-fabs(a - b)), 1.0, 1.4426950408889634)

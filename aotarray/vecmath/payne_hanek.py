@@ -1,8 +1,9 @@
 """Reduction of huge arguments modulo pi/2, by integers.
 
-M. Payne and R. Hanek, "Radian reduction for trigonometric functions", SIGNUM Newsletter 18, 1983: of the bits of
-2/pi, those that give multiples of 4 are left out, and 192 of the following multiply x's integer mantissa. The
-fraction of the product is right to 137 bits; no float64 comes closer to a multiple of pi/2 than 2**-62 or so.
+M. Payne and R. Hanek, "Radian reduction for trigonometric functions", SIGNUM Newsletter 18, 1983: of the
+bits of 2/pi, those that give multiples of 4 are left out, and 192 of the following multiply x's integer
+mantissa. The fraction of the product is right to 137 bits; no float64 comes closer to a multiple of pi/2
+than 2**-62 or so.
 """
 
 from __future__ import annotations
@@ -21,12 +22,28 @@ from aotarray.vecmath.primitives import (
 
 # 2/pi in binary after 64 zero bits.
 TWO_OVER_PI = (
-    0x0000000000000000, 0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041,
-    0xFE5163ABDEBBC561, 0xB7246E3A424DD2E0, 0x06492EEA09D1921C, 0xFE1DEB1CB129A73E,
-    0xE88235F52EBB4484, 0xE99C7026B45F7E41, 0x3991D639835339F4, 0x9C845F8BBDF9283B,
-    0x1FF897FFDE05980F, 0xEF2F118B5A0A6D1F, 0x6D367ECF27CB09B7, 0x4F463F669E5FEA2D,
-    0x7527BAC7EBE5F17B, 0x3D0739F78A5292EA, 0x6BFB5FB11F8D5D08, 0x56033046FC7B6BAB,
-    0xF0CFBC209AF4361D, 0xA9E391615EE61B08,
+    0x0000000000000000,
+    0xA2F9836E4E441529,
+    0xFC2757D1F534DDC0,
+    0xDB6295993C439041,
+    0xFE5163ABDEBBC561,
+    0xB7246E3A424DD2E0,
+    0x06492EEA09D1921C,
+    0xFE1DEB1CB129A73E,
+    0xE88235F52EBB4484,
+    0xE99C7026B45F7E41,
+    0x3991D639835339F4,
+    0x9C845F8BBDF9283B,
+    0x1FF897FFDE05980F,
+    0xEF2F118B5A0A6D1F,
+    0x6D367ECF27CB09B7,
+    0x4F463F669E5FEA2D,
+    0x7527BAC7EBE5F17B,
+    0x3D0739F78A5292EA,
+    0x6BFB5FB11F8D5D08,
+    0x56033046FC7B6BAB,
+    0xF0CFBC209AF4361D,
+    0xA9E391615EE61B08,
 )
 
 

@@ -18,7 +18,8 @@ Scalar = Any  # a NumPy scalar or a Value; a Python number where a constant is m
 
 NUMPY: dict[str, Any] = {
     "b1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f32": np.float32, "f64": np.float64,
+    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
+    "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
 SHORT = {np.dtype(scalar): short for short, scalar in NUMPY.items()}
 
@@ -63,7 +64,7 @@ def fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
 
 
 def exact_fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
-    """`a * b + c` where the function relies on the product being exact: kept exact without fma hardware too."""
+    """`a * b + c` where the product has to be exact: it is so without fma hardware too."""
     value = _first_value(a, b, c)
     if value is not None:
         name = f"aot_exact_fma_{value.dtype}"
@@ -84,7 +85,7 @@ def _exact_fma(a: Any, b: Any, c: Any) -> Any:
     try:
         nearest = exact.numerator / exact.denominator
     except OverflowError:
-        return type(a)(math.copysign(math.inf, exact))
+        return type(a)(math.inf if exact > 0 else -math.inf)
     if isinstance(a, np.float64):
         return np.float64(nearest if nearest or exact > 0 else -0.0)
     if nearest and Fraction(nearest) != exact:  # round to odd first, so that the second rounding is right
@@ -156,7 +157,7 @@ def unsigned(x: Scalar) -> Scalar:
 
 
 def convert(x: Scalar, dtype: str) -> Scalar:
-    """`x` as `dtype`: integers wrap, floats round to nearest; a float out of an integer's range is not allowed."""
+    """`x` as `dtype`: integers wrap, floats round to nearest; a float must be in an integer's range."""
     source = dtype_of(x)
     if source == dtype:
         return x
@@ -210,6 +211,15 @@ def instruction(word: str, exact: Any, a: Scalar, b: Scalar) -> Scalar:
     if value is not None:
         return value.binary(word, value.like(a), value.like(b))
     return exact(a, b)
+
+
+def iterate(state: tuple[Scalar, ...], going: Any, step: Any) -> tuple[Scalar, ...]:
+    """`while going(*state): state = step(*state)`. A function with a loop in it stays scalar."""
+    if isinstance(state[0], Value):
+        return state[0].builder.iterate(state, going, step)
+    while going(*state):
+        state = step(*state)
+    return state
 
 
 def polynomial(x: Scalar, coefficients: tuple[float, ...]) -> Scalar:

@@ -1,10 +1,9 @@
-"""Which scalar functions exist, for which dtypes, and the Python body of each: filled by the modules beside."""
+"""Which scalar functions exist, for which dtypes, and the Python body of each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from aotarray.vecmath.primitives import Scalar, dtype_of
 from aotarray.vecmath.trace import PURE, Value
@@ -54,8 +53,8 @@ def rare(condition: Body, dtype: str) -> Callable[[Body], Body]:
     """Make a function of one or two arguments of `dtype` a call that only happens where `condition` holds.
 
     The result is 0 elsewhere. The call sits out of line: LLVM's vectoriser is told of a vector form of it
-    (attribute `vector-function-abi-variant`), which looks whether any lane needs the call. So a loop keeps its
-    vectors, and pays a compare and a branch for the arguments that need long computations.
+    (attribute `vector-function-abi-variant`), which looks whether any lane needs the call. So a loop keeps
+    its vectors, and pays a compare and a branch for the arguments that need long computations.
     """
 
     def wrap(body: Body) -> Body:

@@ -81,11 +81,32 @@ class Builder:
         at = self.emit(f"getelementptr inbounds i64, ptr @{table}, i64 {index.text}", "u64")
         return self.emit(f"load i64, ptr {at.text}", "u64")
 
+    def iterate(self, state: tuple[Value, ...], going: Any, step: Any) -> tuple[Value, ...]:
+        """`while going(*state): state = step(*state)`; a loop keeps its function from vectorising."""
+        at = len(self.lines)
+        before, head, body, after = (f"{word}{at}" for word in ("before", "head", "body", "after"))
+        self.lines += [f"  br label %{before}", f"{before}:", f"  br label %{head}", f"{head}:"]
+        start = len(self.lines)
+        carried = tuple(Value(self, f"%p{at}.{i}", v.dtype) for i, v in enumerate(state))
+        self.lines += [""] * len(state)
+        condition = going(*carried)
+        self.lines += [f"  br i1 {condition.text}, label %{body}, label %{after}", f"{body}:"]
+        known = dict(self.known)
+        following = step(*carried)
+        self.lines += [f"  br label %{head}", f"{after}:"]
+        self.known = known
+        for i, (first, phi, following_one) in enumerate(zip(state, carried, following, strict=True)):
+            kind = self.type(first.dtype)
+            self.lines[start + i] = (
+                f"  {phi.text} = phi {kind} [ {first.text}, %{before} ], [ {following_one.text}, %{body} ]"
+            )
+        return carried
+
 
 class Value:
     """One scalar under construction: its builder, its text in the IR and its dtype."""
 
-    __slots__ = ("builder", "text", "dtype")
+    __slots__ = ("builder", "dtype", "text")
     __array_ufunc__ = None
     __hash__ = object.__hash__
 
@@ -103,7 +124,9 @@ class Value:
         return self.builder.constant(other, self.dtype)
 
     def binary(self, op: str, left: Value, right: Value) -> Value:
-        return self.builder.emit(f"{op} {self.builder.type(self.dtype)} {left.text}, {right.text}", self.dtype)
+        return self.builder.emit(
+            f"{op} {self.builder.type(self.dtype)} {left.text}, {right.text}", self.dtype
+        )
 
     def arithmetic(self, op: str, other: Any, swapped: bool = False) -> Value:
         left, right = self, self.like(other)

@@ -1,9 +1,10 @@
 """sin, cos and tan.
 
 Reduction: x = n pi/2 + r. Up to a bound, n pi/2 is taken off in three parts whose products the fused
-multiply-add keeps exact (Muller, Elementary Functions, 3rd ed., section 11.2), and what r loses to rounding is
-carried along. Above it, a rare call multiplies x by the bits of 2/pi that matter (M. Payne and R. Hanek, 1983).
-sin and cos share the reduction and both polynomials, so that a kernel with both of one argument does it once.
+multiply-add keeps exact (Muller, Elementary Functions, 3rd ed., section 11.2), and what r loses to rounding
+is carried along. Above it, a rare call multiplies x by the bits of 2/pi that matter (M. Payne and R. Hanek,
+1983). sin and cos share the reduction and both polynomials, so that a kernel with both of one argument does
+it once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from aotarray.vecmath.payne_hanek import reduce_large
 from aotarray.vecmath.primitives import (
     Scalar,
     bits,
-    constant,
     convert,
     dtype_of,
     exact_fma,
@@ -138,6 +138,3 @@ def tan(x: Scalar) -> Scalar:
     large = tan_large(x) if dtype_of(x) == "f64" else tan_wide(x)
     near = select(x == 0.0, x, finish_tan(reduce_small(x)))
     return select(over(x), large, near)
-
-
-_ = constant
