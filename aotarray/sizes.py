@@ -322,7 +322,7 @@ def _text(terms: tuple[tuple[Monomial, int], ...]) -> str:
     if not terms:
         return "0"
     parts: list[str] = []
-    for monomial, coefficient in terms:
+    for monomial, coefficient in sorted(terms, key=lambda term: term[1] < 0):
         body = "*".join(map(str, monomial))
         magnitude = abs(coefficient)
         piece = str(magnitude) if not body else body if magnitude == 1 else f"{magnitude}*{body}"

@@ -378,6 +378,7 @@ class GroupLowering:
         for number in range(1, max(level.values()) + 1):
             folds = [f for f in self.folds if level[f.number] == number]
             stores = [r for r in group.roots if r.op.kind != "reduce" and level.get(r.number) == number]
+            self._keep_column_values(folds, stores)
             self._column_loop(folds, stores)
         results = [r for r in group.roots if self.is_result(r)]
         if results:
@@ -388,6 +389,39 @@ class GroupLowering:
         nest.close()
         count = sizes.product(group.domain[a] for a in lead) * blocks
         return [nest.finish(count, sizes.product(group.domain))]
+
+    def _keep_column_values(self, folds: list[Node], stores: list[Node]) -> None:
+        """Values of a column that the next pass over its rows needs, computed once instead of in every row."""
+        nest, vector = self.nest, self.group.outer[-1]
+        starts = [(f.operands[0], self.operand_at(f)) for f in folds]
+        starts += [(r, self.at(r, range(len(self.group.domain)))) for r in stores]
+        inner = {self.variables[a] for a in self.group.reduced}
+        chosen: list[tuple[Node, Index]] = []
+        seen: set[tuple[int, Index]] = set()
+        while starts:
+            node, index = starts.pop()
+            if (node.number, index) in seen:
+                continue
+            seen.add((node.number, index))
+            names = {n for i in index for n in sizes.names(i)}
+            loaded = (node.number, index) in nest.kept or (node.number in self.storage and node.number not in nest.inline_root)
+            if node.op.kind == "elementwise" and self.variables[vector] in names and not names & inner and not loaded:
+                if node.op.cost > 1:
+                    chosen.append((node, index))
+                    continue
+            if not loaded and node.op.kind in ("elementwise", "view"):
+                starts += operand_uses(node, index)
+        if not chosen:
+            return
+        slot = (self.index[vector] - sizes.name("first"),)
+        nest.open(For(self.variables[vector], "first", "last"))
+        places = []
+        for node, index in reversed(chosen):
+            place = nest.scratch("column", node.type.code, COLUMN_BLOCK)
+            nest.store(place, slot, nest.value(node, index))
+            places.append(((node.number, index), (place, slot)))
+        nest.close()
+        nest.kept.update(places)
 
     def _paren(self, text: str) -> str:
         return text if text.isalnum() else f"({text})"
@@ -403,13 +437,15 @@ class GroupLowering:
         lost = {f.number: self._columns(f, "losts") for f in sums}
         part = dict(acc) | {f.number: self._columns(f, "runs") for f in sums}
         extent = nest.size(self._reduced_extent())
-        nest.open(For(name, "first", "last"))
+        if folds:
+            nest.open(For(name, "first", "last"))
         for f in folds:
             start = scalar.fold_start(f.op.name, f.type.code, extent)
             nest.store(acc[f.number], slot, self._wide(start))
             if f.number in lost:
                 nest.store(lost[f.number], slot, self._wide(tuple(self._zero_text(f) for _ in start)))
-        nest.close()
+        if folds:
+            nest.close()
         opened = 0
         for axis in group.reduced[:-1]:
             nest.open(For(self.variables[axis], "0", nest.size(group.domain[axis])))

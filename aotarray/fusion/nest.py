@@ -184,10 +184,12 @@ class Nest:
         for _ in range(count):
             self.scopes.pop()
 
-    def _home(self, index: Index) -> Scope:
-        """The outermost scope in which all variables of `index` are defined, not leaving a guard."""
+    def _home(self, index: Index, after: Sequence[tuple[int, Index]] = ()) -> Scope:
+        """The outermost scope that defines all variables of `index` and the values `after`, not leaving a guard."""
         needed = {n for i in index for n in sizes.names(i)}
         first = max((k for k, s in enumerate(self.scopes) if s.guard), default=0)
+        for key in after:
+            first = max(first, min(k for k, s in enumerate(self.scopes) if key in s.memo))
         defined: set[str] = set()
         for k, scope in enumerate(self.scopes):
             defined |= scope.variables
@@ -210,12 +212,13 @@ class Nest:
             if self._recall((current.number, at)) is not None:
                 stack.pop()
                 continue
-            missing = [u for u in self._uses(current, at) if self._recall((u[0].number, u[1])) is None]
+            uses = self._uses(current, at)
+            missing = [u for u in uses if self._recall((u[0].number, u[1])) is None]
             if missing:
                 stack.extend(reversed(missing))
                 continue
             stack.pop()
-            home = self._home(at)
+            home = self._home(at, [(u.number, i) for u, i in uses])
             home.memo[(current.number, at)] = self._compute(current, at, home)
         found = self._recall((node.number, index))
         assert found is not None
@@ -276,7 +279,10 @@ class Nest:
         if expr.isidentifier():
             return expr
         name = self.temporary()
-        home.statements.append(Let(name, expr, line))
+        if home is self.scopes[-1]:
+            home.statements.append(Let(name, expr, line))
+        else:  # before the loop that is open there
+            home.statements.insert(len(home.statements) - 1, Let(name, expr, line))
         return name
 
     def _elementwise(self, node: Node, operands: list[Value], home: Scope) -> Value:
@@ -342,9 +348,11 @@ class Nest:
         depth = self.scopes.index(home)
         inner = self.scopes[depth + 1 :]
         del self.scopes[depth + 1 :]
+        open_loop = [home.statements.pop()] if inner else []
         try:
             return build()
         finally:
+            home.statements.extend(open_loop)
             self.scopes.extend(inner)
 
     def _concat(self, node: Node, index: Index) -> Value:

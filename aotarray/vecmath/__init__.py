@@ -20,7 +20,7 @@ from aotarray.vecmath import (  # noqa: F401  (each registers its functions)
     rounding,
     trigonometric,
 )
-from aotarray.vecmath.definitions import definitions, signature, symbol, without_fma
+from aotarray.vecmath.ir import definitions, signature, symbol, without_fma
 from aotarray.vecmath.primitives import dtype_of
 from aotarray.vecmath.registry import BODIES, FUNCTIONS, ScalarFunction
 

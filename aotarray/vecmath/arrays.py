@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aotarray.vecmath.definitions import definitions, signature, symbol, without_fma
+from aotarray.vecmath.ir import definitions, signature, symbol, without_fma
 from aotarray.vecmath.primitives import NUMPY
 from aotarray.vecmath.trace import LLVM
 

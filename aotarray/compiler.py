@@ -1,0 +1,164 @@
+"""A graph to a loaded program, through simplification, fusion, source, machine code and the cache."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import __version__
+from .compile.cache import Cache
+from .emit.cpu import emit_module
+from .fusion.schedule import Plan, schedule
+from .graph import Graph
+from .passes import simplify
+from .runtime import _launcher
+from .runtime.encode import encode
+from .runtime.image import Image, image_from_object
+from .show import show_graph
+from .trace.entry import Traced
+
+
+@dataclass
+class Compiled:
+    """Machine code for this machine, ready to load."""
+
+    words: bytes
+    constants: bytes
+    image: Image
+    offsets: list[int]
+    from_cache: bool
+
+    def load(self, result_type: type) -> _launcher.Program:
+        """Map the code and make the program callable."""
+        image = _launcher.Image(self.image.code, self.image.imports, self.image.got_offset)
+        return _launcher.Program(self.words, self.constants, image, self.offsets, result_type)
+
+
+class Lowered:
+    """One traced function at every stage, each as printable text."""
+
+    def __init__(self, traced: Traced) -> None:
+        self.traced = traced
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        return schedule(simplify(self.traced.graph))
+
+    @property
+    def graph(self) -> str:
+        """The simplified graph."""
+        return show_graph(simplify(self.traced.graph))
+
+    @property
+    def fused(self) -> str:
+        """The loop nests: what each reads, writes and computes."""
+        return show_plan(self.plan)
+
+    @functools.cached_property
+    def source(self) -> str:
+        """The generated Python source."""
+        return source_of(self.plan)
+
+    @property
+    def llvm_ir(self) -> str:
+        """The optimised LLVM IR for this machine."""
+        from .compile import native
+
+        return str(native.optimised(native.kernels_ir(self.plan.kernels), host_level()))
+
+    @property
+    def asm(self) -> str:
+        """The machine code for this machine, as text."""
+        from .compile import native
+
+        return native.assembly(native.kernels_ir(self.plan.kernels), host_level())
+
+    def compile(self) -> Any:
+        """A callable for arguments of exactly these types (flat, in order)."""
+        program = compile_plan(self.plan).load(np.ndarray)
+        structure = self.traced.result
+
+        def call(*leaves: Any) -> Any:
+            return structure.rebuild(iter(program.run(leaves)))
+
+        return call
+
+
+def source_of(plan: Plan) -> str:
+    """The generated source of a plan, with its signature on top."""
+    inputs = ", ".join(f"{n}: {i.type}" for n, i in zip(plan.graph.input_names, plan.graph.inputs, strict=True))
+    outputs = ", ".join(str(o.type) for o in plan.graph.outputs)
+    return emit_module(f"{plan.graph.name}({inputs}) -> {outputs}", plan.kernels)
+
+
+def show_plan(plan: Plan) -> str:
+    """One line a kernel."""
+    lines = []
+    for kernel in plan.kernels:
+        reads = [p.name for p in kernel.pointers if p.role == "in"]
+        writes = [p.name for p in kernel.pointers if p.role == "out"]
+        lines.append(f"{kernel.name}: reads {', '.join(reads) or 'nothing'}; writes {', '.join(writes)}; range {kernel.count}")
+    return "\n".join(lines) + "\n"
+
+
+@functools.cache
+def cache() -> Cache:
+    """The disk cache of this process."""
+    return Cache()
+
+
+@functools.cache
+def host_level() -> str:
+    """The instruction-set level of this machine."""
+    return _launcher.cpu_level() if hasattr(_launcher, "cpu_level") else "v3"
+
+
+def compile_graph(graph: Graph) -> Compiled:
+    """Machine code for a traced graph, from the cache where it is there."""
+    return compile_plan(schedule(simplify(graph)))
+
+
+def compile_plan(plan: Plan) -> Compiled:
+    """Machine code for a lowered plan, from the cache where it is there."""
+    words = encode(plan.program)
+    level = host_level()
+    key = Cache.key(source_of(plan), words, plan.program.constants, level, *_versions())
+    kept = cache().get(key)
+    found = _unpack(kept) if kept is not None else None
+    if found is not None:
+        image, offsets = found
+        return Compiled(words, plan.program.constants, image, offsets, True)
+    from .compile import native
+
+    code = native.object_code(native.kernels_ir(plan.kernels), level)
+    image = image_from_object(code)
+    offsets = [image.symbols[k] for k in plan.program.kernels]
+    cache().put(key, _pack(image, offsets))
+    return Compiled(words, plan.program.constants, image, offsets, False)
+
+
+@functools.cache
+def _versions() -> tuple[str, ...]:
+    from importlib.metadata import version
+
+    return (__version__, version("numba"), version("llvmlite"), np.__version__)
+
+
+def _pack(image: Image, offsets: list[int]) -> bytes:
+    head = json.dumps([image.imports, image.got_offset, offsets]).encode()
+    return len(head).to_bytes(8, "little") + head + image.code
+
+
+def _unpack(kept: bytes) -> tuple[Image, list[int]] | None:
+    size = int.from_bytes(kept[:8], "little")
+    imports, got_offset, offsets = json.loads(kept[8 : 8 + size])
+    return Image(kept[8 + size :], tuple((o, n) for o, n in imports), got_offset, {}), offsets
+
+
+def _names(items: Iterator[str]) -> str:
+    return ", ".join(items)

@@ -1,0 +1,19 @@
+"""Graph to graph: each pass is a function with one picture, and the pipeline is a tuple one can read aloud."""
+
+from __future__ import annotations
+
+from ..graph import Graph
+from .rewrite import rebuild
+from .simplify import fold_views, simplify_algebra
+
+PASSES = (fold_views, simplify_algebra)
+
+
+def simplify(graph: Graph) -> Graph:
+    """All passes in order; the result computes the same bits."""
+    for step in PASSES:
+        graph = step(graph)
+    return graph
+
+
+__all__ = ["PASSES", "rebuild", "simplify"]

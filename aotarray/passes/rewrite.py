@@ -1,0 +1,28 @@
+"""Rebuilding a graph node by node, which also merges equal nodes and drops dead ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..graph import Graph, Node
+
+#: given the new graph, an old node and its new operands, the new node
+Rule = Callable[[Graph, Node, tuple[Node, ...]], Node]
+
+
+def same(graph: Graph, node: Node, operands: tuple[Node, ...]) -> Node:
+    """The node again, on new operands."""
+    return graph.apply(node.op.name, operands, node.where, node.type, **node.params)
+
+
+def rebuild(graph: Graph, rule: Rule) -> Graph:
+    """A new graph in which every live node is what `rule` makes of it; inputs stay as they are."""
+    new = Graph(graph.name, constants=graph.constants, checks=list(graph.checks))
+    made: dict[int, Node] = {}
+    for node, name in zip(graph.inputs, graph.input_names, strict=True):
+        made[node.number] = new.input(node.type, name)
+    for node in graph.nodes():
+        if node.number not in made:
+            made[node.number] = rule(new, node, tuple(made[o.number] for o in node.operands))
+    new.outputs = [made[o.number] for o in graph.outputs]
+    return new

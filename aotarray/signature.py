@@ -1,0 +1,174 @@
+"""Functions' parameters: binding calls and specs to flat lists of named leaves."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import sizes, spec
+from .errors import SpecError
+from .sizes import Dim
+from .trace.trees import Structure, flatten
+from .types import ArrayType
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One call's arguments: `leaves` with their `names`, and how they nest."""
+
+    function_name: str
+    leaves: list[Any]
+    names: list[str]
+    key: Hashable
+    is_plain: bool
+    rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+class Signature:
+    """The parameters of a function and which of them are static."""
+
+    def __init__(self, name: str, parameters: inspect.Signature | None, static: tuple[str, ...]) -> None:
+        self.name = name
+        self.parameters = parameters
+        self.static = static
+        self.names = tuple(parameters.parameters) if parameters else ()
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], static: Sequence[str] = ()) -> Signature:
+        """Read off a function, method, partial, lambda or callable object."""
+        try:
+            parameters: inspect.Signature | None = inspect.signature(function)
+        except (TypeError, ValueError):
+            parameters = None
+        if parameters is not None:
+            accepts_any = any(p.kind is p.VAR_KEYWORD for p in parameters.parameters.values())
+            unknown = [s for s in static if s not in parameters.parameters]
+            if unknown and not accepts_any:
+                raise ValueError(f"static_argnames: {function_name(function)} has no parameter {unknown[0]!r}")
+        return cls(function_name(function), parameters, tuple(static))
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
+        """Name and flatten the arguments of a call; TypeError as Python gives it for a wrong call."""
+        if self.parameters is None:
+            named = [(f"arg{k}", v) for k, v in enumerate(args)] + list(kwargs.items())
+        else:
+            try:
+                bound = self.parameters.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self.name}() {error}") from None
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
+            named = self._named(args, kwargs)
+        leaves: list[Any] = []
+        names: list[str] = []
+        structures: list[Structure | None] = []
+        statics: list[tuple[str, Any]] = []
+        for name, value in named:
+            if name in self.static:
+                try:
+                    hash(value)
+                except TypeError:
+                    raise TypeError(f"{self.name}(): static argument {name!r} must be hashable, not a {type(value).__name__}") from None
+                statics.append((name, value))
+                structures.append(None)
+                continue
+            before = len(leaves)
+            structure = flatten(value, leaves)
+            structures.append(structure)
+            count = len(leaves) - before
+            names += [name] if structure.kind == "leaf" else [f"{name}_{k}" for k in range(count)]
+        positional = len(args)
+        keywords = tuple(kwargs)
+        static_values = dict(statics)
+
+        def rebuild(values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            rest = iter(values)
+            made = [
+                static_values[name] if structure is None else structure.rebuild(rest)
+                for (name, _), structure in zip(named, structures, strict=True)
+            ]
+            return tuple(made[:positional]), dict(zip(keywords, made[positional:], strict=True))
+
+        plain = not statics and not keywords and all(s is not None and s.kind == "leaf" for s in structures)
+        kinds = tuple((n, type(v), v) for n, v in statics)
+        return Bound(self.name, leaves, names, (tuple(structures), kinds, positional, keywords), plain, rebuild)
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+        assert self.parameters is not None
+        names: list[str] = []
+        for parameter in self.parameters.parameters.values():
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                names.append(parameter.name)
+            elif parameter.kind is parameter.VAR_POSITIONAL:
+                names += [f"{parameter.name}_{k}" for k in range(len(args) - len(names))]
+        return [*zip(names, args, strict=False), *kwargs.items()]
+
+    def bind_spec(self, text: str) -> tuple[Bound, list[ArrayType]]:
+        """The leaves and types that a spec gives the parameters; parameters with defaults may be left out."""
+        given = spec.parse(text)
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for parameter in given:
+            if parameter.name is None:
+                if named:
+                    raise SpecError(f"spec {text!r}: a parameter without a name follows one with a name")
+                positional.append(parameter.spec)
+            else:
+                named[parameter.name] = parameter.spec
+        try:
+            bound = self.bind(*self._templates(positional, named))
+        except TypeError as error:
+            raise SpecError(f"spec {text!r} does not fit: {error}") from None
+        leaves = [v if isinstance(v, ArrayType) else _default_type(v) for v in bound.leaves]
+        return bound, leaves
+
+    def _templates(self, positional: list[Any], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return tuple(_template(s) for s in positional), {n: _template(s) for n, s in named.items()}
+
+
+def _default_type(value: Any) -> ArrayType:
+    array = np.asarray(value)
+    return ArrayType(array.dtype, array.shape, type(value) in (int, float, complex, bool))
+
+
+def _template(item: spec.Spec) -> Any:
+    """A nested value whose leaves are types."""
+    if isinstance(item, spec.ArraySpec):
+        return ArrayType(item.dtype, tuple(dim_of(d) for d in item.dims))
+    if isinstance(item, spec.ScalarSpec):
+        dtype = {"bool": np.bool_, "int": np.int64, "float": np.float64, "complex": np.complex128}[item.kind]
+        return ArrayType(np.dtype(dtype), (), True)
+    if isinstance(item, spec.TupleSpec):
+        return tuple(_template(i) for i in item.items)
+    if isinstance(item, spec.ListSpec):
+        return [_template(i) for i in item.items]
+    return {k: _template(v) for k, v in item.items}
+
+
+def dim_of(dim: spec.DimExpr) -> Dim:
+    """A parsed size as a `Dim`."""
+    if isinstance(dim, int):
+        return dim
+    if isinstance(dim, str):
+        return sizes.name(dim)
+    left, right = dim_of(dim.left), dim_of(dim.right)
+    if dim.op == "+":
+        return left + right
+    if dim.op == "-":
+        return left - right
+    if dim.op == "*":
+        return left * right
+    return sizes.floordiv(left, right) if dim.op == "//" else sizes.mod(left, right)
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """A name for messages and kernels that is a Python identifier."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
+    return name if name.isidentifier() else "function"

@@ -1,0 +1,110 @@
+"""The running trace: its graph, the sizes it knows, and the user's line that is being traced."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+
+from .. import sizes
+from ..errors import LeakError, SizeError, TraceError
+from ..graph import Graph, SourceLine
+from ..sizes import Dim
+
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+
+
+class Trace:
+    """One call of a function with tracers.
+
+    `hints` are the values that named sizes have in the call that caused the trace (`jit`), or None (`build`).
+    """
+
+    def __init__(self, name: str, hints: Mapping[str, int] | None) -> None:
+        self.graph = Graph(name)
+        self.hints = hints
+        self.open = True
+        self.thread = threading.get_ident()
+
+    def fix(self, size: Dim, purpose: str) -> int:
+        """The size as an int. In `jit` this makes it part of the key; in `build` it is an error."""
+        if isinstance(size, int):
+            return size
+        if self.hints is None:
+            raise SizeError(
+                f"{here()}: size {size} is needed as a Python int ({purpose}), which would freeze it; "
+                f"give it a fixed value in the spec, or use array operations instead"
+            )
+        value = sizes.evaluate(size, self.hints)
+        self.graph.require("eq", size, value, f"this program was made for {size} = {{b}}, not {{a}}")
+        return value
+
+    def hint(self, size: Dim) -> int | None:
+        """The size in the call being traced, without fixing it."""
+        if isinstance(size, int):
+            return size
+        return None if self.hints is None else sizes.evaluate(size, self.hints)
+
+    def same(self, a: Dim, b: Dim, what: str) -> Dim:
+        """`a` and `b` as one size: proven equal, or checked when the program starts."""
+        if a == b:
+            return a
+        ha, hb = self.hint(a), self.hint(b)
+        if (ha is not None and hb is not None and ha != hb) or (isinstance(a, int) and isinstance(b, int)):
+            raise ValueError(f"{here()}: {what}: sizes {_shown(a, ha)} and {_shown(b, hb)} differ")
+        self.graph.require("eq", a, b, f"{what}: {a} is {{a}} but {b} is {{b}}")
+        return a if isinstance(a, int) else b
+
+
+def _shown(size: Dim, value: int | None) -> str:
+    return str(size) if value is None or isinstance(size, int) else f"{size} = {value}"
+
+
+_state = threading.local()
+
+
+def current() -> Trace:
+    """The trace that is running in this thread."""
+    trace = getattr(_state, "trace", None)
+    if trace is None:
+        raise LeakError(f"{here()}: a traced value is used outside the function it belongs to; return it instead")
+    found: Trace = trace
+    return found
+
+
+def active() -> Trace | None:
+    """The running trace of this thread, if any."""
+    return getattr(_state, "trace", None)
+
+
+@contextmanager
+def running(trace: Trace) -> Iterator[Trace]:
+    """Make `trace` the running one; traces nest only through `aotarray.jit` functions called while tracing."""
+    outer = active()
+    _state.trace = trace
+    try:
+        yield trace
+    finally:
+        _state.trace = outer
+        trace.open = False
+
+
+def here() -> SourceLine:
+    """The innermost line of code that is neither aotarray's nor NumPy's: the user's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_OWN, _NUMPY, "<__array_function__", "<frozen")):
+            return SourceLine(name, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back  # type: ignore[assignment]
+    return SourceLine("<unknown>", 0, "")
+
+
+def complain(message: str) -> TraceError:
+    """A TraceError that starts with the user's line."""
+    return TraceError(f"{here()}: {message}")

@@ -1,0 +1,18 @@
+"""What NumPy functions do with tracers: tables from NumPy callables to rules, filled by the modules beside.
+
+FUNCTIONS      NumPy function (`__array_function__`) -> rule(*args, **kwargs)
+UFUNCS         ufunc that is not one op -> rule(trace, inputs, dtype)
+UFUNC_METHODS  (ufunc or None, method) -> rule(trace, ufunc, *inputs, **kwargs)
+METHODS        ndarray method or property name -> rule(tracer, ...), installed on Tracer
+"""
+
+from __future__ import annotations
+
+from .registry import FUNCTIONS, METHODS, UFUNC_METHODS, UFUNCS
+from . import reductions, shaping, elementwise  # noqa: F401  isort: skip
+from .shaping import stack_sequence
+from .registry import install
+
+install()
+
+__all__ = ["FUNCTIONS", "METHODS", "UFUNCS", "UFUNC_METHODS", "stack_sequence"]

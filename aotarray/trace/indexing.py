@@ -1,0 +1,186 @@
+"""Indexing of traced arrays: basic indexing gives views, integer arrays give gathers, slices can be assigned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import sizes
+from ..errors import UnsupportedError
+from ..graph import Node, axis_name
+from ..sizes import Dim
+from . import promote, views
+from .context import Trace, here
+from .size_value import SizeValue, as_dim
+from .tracer import Tracer
+
+
+def get_item(x: Tracer, key: Any) -> Tracer:
+    """`x[key]`."""
+    basic, advanced = _split(x, key)
+    view = x.view_through(_basic_lens(x.trace, x.node.shape, basic)) if not _is_whole(basic, x) else x.view_through(
+        views.transpose(x.node.shape, range(x.ndim))
+    )
+    if not advanced:
+        return view
+    return Tracer.of(x.trace, gather(x.trace, view.node, advanced, _position(advanced, key)))
+
+
+def set_item(x: Tracer, key: Any, value: Any) -> None:
+    """`x[key] = value`."""
+    if _is_mask(key, x):
+        mask = promote.node_of(x.trace, key)
+        _write_masked(x, mask, value)
+        return
+    basic, advanced = _split(x, key)
+    if advanced:
+        raise UnsupportedError(f"{here()}: assignment through integer arrays is not supported; use np.where, or slices")
+    x.view_through(_basic_lens(x.trace, x.node.shape, basic)).write(value)
+
+
+def _is_mask(key: Any, x: Tracer) -> bool:
+    dtype = getattr(key, "dtype", None)
+    return dtype == np.bool_ and getattr(key, "ndim", -1) == x.ndim and x.ndim > 0
+
+
+def _write_masked(x: Tracer, mask: Node, value: Any) -> None:
+    from .ufuncs import select
+
+    node = promote.node_of(x.trace, value)
+    if node.shape and node.type.size != 1:
+        raise UnsupportedError(f"{here()}: x[mask] = array is not supported; use np.where(mask, array, x) with arrays of one shape")
+    if node.shape:
+        node = views.drop_axes(node.shape, range(len(node.shape))).read(x.trace.graph, node)
+    x.write(Tracer.of(x.trace, select(x.trace, mask, promote.cast(x.trace, node, x.dtype), x.node)))
+
+
+def _split(x: Tracer, key: Any) -> tuple[list[Any], dict[int, Node]]:
+    """The key as basic indices for every axis, and the integer arrays by axis of the basic result."""
+    items = list(key) if isinstance(key, tuple) else [key]
+    consumed = sum(1 for k in items if k is not None and k is not Ellipsis)
+    if sum(1 for k in items if k is Ellipsis) > 1:
+        raise IndexError(f"{here()}: an index can only have a single ellipsis ('...')")
+    if consumed > x.ndim:
+        raise IndexError(
+            f"{here()}: too many indices for array: array is {x.ndim}-dimensional, but {consumed} were indexed"
+        )
+    fill = [slice(None)] * (x.ndim - consumed)
+    if Ellipsis in [k if k is Ellipsis else None for k in items]:
+        at = next(n for n, k in enumerate(items) if k is Ellipsis)
+        items[at : at + 1] = fill
+    else:
+        items += fill
+    basic: list[Any] = []
+    advanced: dict[int, Node] = {}
+    axis = 0
+    for item in items:
+        if item is None or isinstance(item, slice):
+            basic.append(item)
+            axis += 1
+        elif as_dim(item) is not None and not getattr(item, "_is_tracer", False) and np.ndim(_plain(item)) == 0:
+            basic.append(item)
+        else:
+            advanced[axis] = _index_array(x.trace, item)
+            basic.append(slice(None))
+            axis += 1
+    return basic, advanced
+
+
+def _plain(item: Any) -> Any:
+    return 0 if isinstance(item, SizeValue) else item
+
+
+def _index_array(trace: Trace, item: Any) -> Node:
+    if isinstance(item, list):
+        item = np.asarray(item)
+    if isinstance(item, np.ndarray) and item.size == 0 and item.dtype == np.float64:
+        item = item.astype(np.int64)
+    node = promote.node_of(trace, item)
+    if node.dtype.kind == "b":
+        raise UnsupportedError(
+            f"{here()}: a boolean mask gives an array whose size depends on values; use np.where(mask, x, 0), or where= of a reduction"
+        )
+    if node.dtype.kind not in "iu":
+        raise IndexError(f"{here()}: only integers, slices (`:`), ellipsis (`...`), None and integer or boolean arrays are valid indices")
+    return promote.cast(trace, node, np.dtype(np.int64))
+
+
+def _is_whole(basic: Sequence[Any], x: Tracer) -> bool:
+    return len(basic) == x.ndim and all(isinstance(k, slice) and k == slice(None) for k in basic)
+
+
+def _basic_lens(trace: Trace, shape: tuple[Dim, ...], items: Sequence[Any]) -> views.Affine:
+    index: list[Dim] = []
+    target: list[Dim] = []
+    axis = 0
+    for item in items:
+        if item is None:
+            target.append(1)
+            continue
+        extent = shape[axis]
+        if isinstance(item, slice):
+            offset, step, length = _slice(trace, item, extent)
+            index.append(offset + step * sizes.name(axis_name(len(target))) if length != 1 or step != 1 else offset)
+            target.append(length)
+        else:
+            index.append(_integer(trace, item, extent, axis))
+        axis += 1
+    return views.Affine(tuple(index), tuple(target))
+
+
+def _slice(trace: Trace, item: slice, extent: Dim) -> tuple[Dim, int, Dim]:
+    def bound(value: Any) -> Dim | None:
+        if value is None:
+            return None
+        dim = as_dim(value)
+        if dim is None:
+            raise TypeError(f"{here()}: slice indices must be integers, sizes or None")
+        return dim
+
+    step = 1 if item.step is None else bound(item.step)
+    if not isinstance(step, int):
+        assert step is not None
+        step = trace.fix(step, "the step of a slice")
+    if step == 0:
+        raise ValueError(f"{here()}: slice step cannot be zero")
+    if isinstance(extent, int) and all(b is None or isinstance(b, int) for b in (bound(item.start), bound(item.stop))):
+        start, stop, step = slice(bound(item.start), bound(item.stop), step).indices(extent)
+        return start, step, len(range(start, stop, step))
+    offset, length = views.slice_axis(extent, bound(item.start), bound(item.stop), step)
+    return offset, step, length
+
+
+def _integer(trace: Trace, item: Any, extent: Dim, axis: int) -> Dim:
+    position = as_dim(item)
+    assert position is not None
+    if isinstance(position, int) and position < 0:
+        position = position + extent
+    known = trace.hint(position), trace.hint(extent)
+    out_of_range = known[0] is not None and known[1] is not None and not 0 <= known[0] < known[1]
+    if out_of_range:
+        raise IndexError(f"{here()}: index {item} is out of bounds for axis {axis} with size {known[1]}")
+    trace.graph.require("ge", position, 0, f"index {item} is out of bounds for axis {axis}")
+    trace.graph.require("ge", extent, position + 1, f"index {item} is out of bounds for axis {axis} with size {{a}}")
+    return position
+
+
+def _position(advanced: dict[int, Node], key: Any) -> int:
+    """Where the index arrays' axes go: at the first one when they are adjacent, else first (NumPy's rule)."""
+    axes = sorted(advanced)
+    items = key if isinstance(key, tuple) else (key,)
+    plain = [k for k in items if k is not None]
+    spots = [n for n, k in enumerate(plain) if not isinstance(k, slice) and k is not Ellipsis]
+    adjacent = spots == list(range(spots[0], spots[-1] + 1)) and axes == list(range(axes[0], axes[-1] + 1))
+    return axes[0] if adjacent else 0
+
+
+def gather(trace: Trace, x: Node, advanced: dict[int, Node], position: int) -> Node:
+    """`x` indexed by integer arrays along some axes; their common shape appears at `position`."""
+    axes = tuple(sorted(advanced))
+    shape = promote.broadcast_shapes(trace, [advanced[a].shape for a in axes], "index arrays")
+    indices = [promote.broadcast_node(trace, advanced[a], shape) for a in axes]
+    rest = [d for a, d in enumerate(x.shape) if a not in axes]
+    target = (*rest[:position], *shape, *rest[position:])
+    return trace.graph.apply("gather", (x, *indices), here(), axes=axes, position=position, shape=target)

@@ -1,0 +1,202 @@
+"""Operands to nodes: NumPy's own promotion (NEP 50, weak Python scalars), broadcasting, element-wise ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import sizes
+from ..errors import LeakError, UnsupportedError
+from ..graph import Node
+from ..ops import OPS, Op
+from ..sizes import Dim
+from ..types import is_supported
+from . import views
+from .context import Trace, complain, here
+from .size_value import SizeValue
+
+WEAK_TYPES = {"b": np.dtype(bool), "i": int, "f": float, "c": complex}
+_WEAK_DTYPE = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
+
+
+def node_of(trace: Trace, value: Any) -> Node:
+    """Any operand as a node: tracer, size, Python scalar (weak), NumPy scalar, array or sequence of numbers."""
+    if getattr(value, "_is_tracer", False):
+        if value.trace is not trace:
+            raise LeakError(f"{here()}: this traced value belongs to another call; return it from the function instead of keeping it")
+        found: Node = value.node
+        return found
+    if isinstance(value, SizeValue):
+        return trace.graph.apply("size", where=here(), value=value.dim)
+    kind = type(value)
+    if kind is int and not -(2**63) <= value < 2**63:
+        return trace.graph.literal(value, np.dtype(np.uint64), here(), weak=True)
+    if kind in _WEAK_DTYPE:
+        return trace.graph.literal(value, _WEAK_DTYPE[kind], here(), weak=kind is not bool)
+    if isinstance(value, (list, tuple)) and any(_is_traced(v) for v in value):
+        from .functions import stack_sequence
+
+        found = stack_sequence(trace, value)
+        return found
+    array = np.asarray(value)
+    if not is_supported(array.dtype):
+        raise UnsupportedError(f"{here()}: values of dtype {array.dtype} cannot be compiled; convert to bool, int, float or complex")
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if array.ndim == 0:
+        return trace.graph.literal(array[()], array.dtype, here())
+    return trace.graph.constant(array, here())
+
+
+def _is_traced(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_is_traced(v) for v in value)
+    return getattr(value, "_is_tracer", False) or isinstance(value, SizeValue)
+
+
+def dtype_or_weak(node: Node) -> Any:
+    """What NumPy's promotion is told: a dtype, or the Python type of a weak scalar."""
+    return WEAK_TYPES[node.dtype.kind if node.dtype.kind != "u" else "i"] if node.type.weak else node.dtype
+
+
+def cast(trace: Trace, node: Node, dtype: np.dtype) -> Node:
+    """`node` converted; Python numbers known at trace time must fit, as in NumPy."""
+    if node.dtype == dtype and not node.type.weak:
+        return node
+    if node.op.name == "literal":
+        from ..graph import literal_value
+
+        value = literal_value(node)
+        if node.type.weak and dtype.kind in "iu" and node.dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            if not limits.min <= int(value) <= limits.max:
+                raise OverflowError(f"{here()}: Python integer {int(value)} out of bounds for {dtype}")
+        with np.errstate(all="ignore"):
+            return trace.graph.literal(value.astype(dtype), dtype, node.where)
+    return trace.graph.apply("cast", (node,), here(), dtype=dtype.name)
+
+
+def broadcast_shapes(trace: Trace, shapes: Sequence[tuple[Dim, ...]], what: str) -> tuple[Dim, ...]:
+    """NumPy's broadcasting on symbolic shapes. Sizes not provably equal are checked at entry."""
+    rank = max((len(s) for s in shapes), default=0)
+    result: list[Dim] = []
+    for axis in range(rank):
+        known: Dim = 1
+        for shape in shapes:
+            position = axis - (rank - len(shape))
+            if position < 0 or shape[position] == 1:
+                continue
+            size = shape[position]
+            if known == 1:
+                known = size
+            elif known != size:
+                known = _agree(trace, known, size, what, shapes)
+        result.append(known)
+    return tuple(result)
+
+
+def _agree(trace: Trace, a: Dim, b: Dim, what: str, shapes: Sequence[tuple[Dim, ...]]) -> Dim:
+    ha, hb = trace.hint(a), trace.hint(b)
+    if ha is not None and hb is not None and ha != hb:
+        if ha == 1 or hb == 1:  # a derived size that happens to be 1 here: NumPy broadcasts it
+            trace.fix(a if ha == 1 else b, "broadcasting of a size that is 1")
+            return b if ha == 1 else a
+        shown = " ".join("(" + ",".join(str(trace.hint(d)) for d in s) + ")" for s in shapes)
+        raise ValueError(f"{here()}: operands of {what} could not be broadcast together with shapes {shown}")
+    return trace.same(a, b, f"operands of {what} could not be broadcast together")
+
+
+def broadcast_node(trace: Trace, node: Node, shape: tuple[Dim, ...]) -> Node:
+    """`node` as an array of `shape` (an axis of a size that turned out to be 1 is repeated)."""
+    if node.shape == shape:
+        return node
+    lead = len(shape) - len(node.shape)
+    if lead < 0:
+        raise ValueError(f"{here()}: could not broadcast shape {node.shape} into {shape}")
+    index: list[Dim] = []
+    for axis, dim in enumerate(node.shape):
+        target = shape[lead + axis]
+        if dim == 1 or (dim != target and trace.hint(dim) == 1 and trace.hint(target) != 1):
+            index.append(0)
+        else:
+            index.append(views.axes(len(shape))[lead + axis])
+    return views.Affine(tuple(index), shape).read(trace.graph, node)
+
+
+def elementwise(trace: Trace, op: Op, operands: Sequence[Node], dtype: np.dtype | None = None, operator: bool = False) -> Node:
+    """One ufunc on nodes: loop dtypes by NumPy, casts, broadcasting, the op.
+
+    `operator` marks Python operators between weak scalars, whose result stays weak.
+    """
+    ufunc: Any = op.ufunc
+    loop = resolve(ufunc, operands, dtype)
+    operands = _comparison_operands(trace, op, operands, loop)
+    shape = broadcast_shapes(trace, [o.shape for o in operands], op.name)
+    if op.name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
+        loop = (np.dtype(bool),) * len(loop)
+    converted = [broadcast_node(trace, cast(trace, o, d), shape) for o, d in zip(operands, loop, strict=False)]
+    weak = operator and all(o.type.weak for o in operands)
+    node = trace.graph.apply(op.name, converted, here())
+    if not is_supported(node.dtype):
+        raise UnsupportedError(f"{here()}: {op.name} with result dtype {node.dtype} is not supported")
+    return weakened(trace, node) if weak and node.dtype.kind != "b" else node
+
+
+def weakened(trace: Trace, node: Node) -> Node:
+    """The same scalar, taking part in promotion as a Python scalar does."""
+    from ..types import ArrayType
+
+    return trace.graph.apply(node.op.name, node.operands, node.where, ArrayType(node.dtype, node.shape, True), **node.params)
+
+
+def resolve(ufunc: Any, operands: Sequence[Node], dtype: np.dtype | None) -> tuple[np.dtype, ...]:
+    """The loop's operand dtypes, from NumPy."""
+    given = tuple(dtype_or_weak(o) for o in operands)
+    try:
+        if all(isinstance(g, type) for g in given):
+            given = tuple(o.dtype for o in operands)
+        fixed = {} if dtype is None else {"signature": (*(None,) * len(given), *(dtype,) * ufunc.nout)}
+        resolved = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), **fixed)
+    except TypeError as error:
+        shown = ", ".join(g.__name__ if isinstance(g, type) else str(g) for g in given)
+        raise TypeError(f"{here()}: numpy.{ufunc.__name__} is not defined for ({shown})") from error
+    for found in resolved[: len(given)]:
+        if not is_supported(found):
+            raise UnsupportedError(f"{here()}: numpy.{ufunc.__name__} in {found} is not supported; convert to float64 first")
+    return tuple(resolved[: len(given)])
+
+
+_COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
+
+
+def _comparison_operands(trace: Trace, op: Op, operands: Sequence[Node], loop: Sequence[np.dtype]) -> list[Node]:
+    """A Python int outside an integer dtype's range still compares, as in NumPy: it is clipped with its outcome."""
+    found = list(operands)
+    if op.name not in _COMPARISONS:
+        return found
+    from ..graph import literal_value
+
+    for k, operand in enumerate(operands):
+        if operand.op.name != "literal" or not operand.type.weak or loop[k].kind not in "iu" or operand.dtype.kind not in "iu":
+            continue
+        value, limits = int(literal_value(operand)), np.iinfo(loop[k])
+        if limits.min <= value <= limits.max:
+            continue
+        wide = np.dtype(np.float64)
+        other = cast(trace, operands[1 - k], wide)
+        found[1 - k] = other
+        found[k] = trace.graph.literal(float(value), wide, operand.where)
+        loop = list(loop)  # noqa: PLW2901
+    return found
+
+
+def scalar_node(trace: Trace, value: Any, dtype: np.dtype) -> Node:
+    """A literal of exactly `dtype`."""
+    return trace.graph.literal(value, dtype, here())
+
+
+__all__ = [
+    "OPS", "broadcast_node", "broadcast_shapes", "cast", "complain", "dtype_or_weak", "elementwise", "node_of", "resolve",
+    "scalar_node", "sizes", "weakened",
+]  # fmt: skip

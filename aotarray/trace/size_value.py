@@ -1,0 +1,140 @@
+"""`SizeValue`: a size of a traced array, as the user's code sees it. Arithmetic stays symbolic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Union
+
+from .. import sizes
+from ..sizes import Dim
+from .context import Trace, here
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+SizeLike = Union[int, "SizeValue"]
+
+
+class SizeValue:
+    """A named or derived size. `+ - * // %` with ints and sizes stay symbolic; asking for an int fixes it."""
+
+    __slots__ = ("dim", "trace")
+    __array_ufunc__: Any  # set by tracer.py, so that arrays and NumPy scalars combine with sizes as traced values
+
+    def __init__(self, dim: sizes.Size, trace: Trace) -> None:
+        self.dim = dim
+        self.trace = trace
+
+    def __index__(self) -> int:
+        return self.trace.fix(self.dim, "range, indexing or a function that takes an int")
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.trace.fix(self.dim, "float()"))
+
+    def __bool__(self) -> bool:
+        return self.trace.fix(self.dim, "a truth value") != 0
+
+    def __hash__(self) -> int:
+        return hash(self.trace.fix(self.dim, "a hash"))
+
+    def __repr__(self) -> str:
+        return str(self.dim)
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return str(self.dim) if not spec else format(self.trace.fix(self.dim, "formatting"), spec)
+
+    def _compare(self, other: Any, outcome: Callable[[int, int], bool]) -> Any:
+        dim = as_dim(other)
+        if dim is None:
+            return NotImplemented
+        difference = self.dim - dim
+        if isinstance(difference, int):
+            return outcome(difference, 0)
+        return outcome(self.trace.fix(self.dim, "a comparison"), self.trace.fix(dim, "a comparison"))
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare(other, lambda a, b: a == b)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare(other, lambda a, b: a != b)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(other, lambda a, b: a < b)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(other, lambda a, b: a <= b)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(other, lambda a, b: a > b)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(other, lambda a, b: a >= b)
+
+    def tracer(self) -> Tracer:
+        """The size as a traced (weak) integer."""
+        from .tracer import Tracer
+
+        return Tracer.of(self.trace, self.trace.graph.apply("size", where=here(), value=self.dim))
+
+
+def as_dim(value: Any) -> Dim | None:
+    """An int or size as a `Dim`; None for anything else."""
+    if isinstance(value, SizeValue):
+        return value.dim
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        return None
+    try:
+        return int(value.__index__())
+    except TypeError:
+        return None
+
+
+def wrap(dim: Dim, trace: Trace) -> SizeLike:
+    """A `Dim` as the user sees it: an int, or a `SizeValue`."""
+    return dim if isinstance(dim, int) else SizeValue(dim, trace)
+
+
+def _arithmetic(exact: Callable[[Dim, Dim], Dim], name: str) -> tuple[Any, Any]:
+    def forward(self: SizeValue, other: Any) -> Any:
+        dim = None if getattr(other, "_is_tracer", False) else as_dim(other)
+        if dim is None:
+            return getattr(self.tracer(), f"__{name}__")(other)
+        return wrap(exact(self.dim, dim), self.trace)
+
+    def backward(self: SizeValue, other: Any) -> Any:
+        dim = as_dim(other)
+        if dim is None:
+            return getattr(self.tracer(), f"__r{name}__")(other)
+        return wrap(exact(dim, self.dim), self.trace)
+
+    return forward, backward
+
+
+_EXACT: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": sizes.floordiv,
+    "mod": sizes.mod,
+}
+for _name, _exact in _EXACT.items():
+    _forward, _backward = _arithmetic(_exact, _name)
+    setattr(SizeValue, f"__{_name}__", _forward)
+    setattr(SizeValue, f"__r{_name}__", _backward)
+
+
+def _through_tracer(name: str) -> Any:
+    def method(self: SizeValue, *others: Any) -> Any:
+        return getattr(self.tracer(), name)(*others)
+
+    return method
+
+
+for _name in ("__truediv__", "__rtruediv__", "__pow__", "__rpow__"):
+    setattr(SizeValue, _name, _through_tracer(_name))
+SizeValue.__neg__ = lambda self: wrap(-self.dim, self.trace)  # type: ignore[attr-defined]
+SizeValue.__pos__ = lambda self: self  # type: ignore[attr-defined]

@@ -1,0 +1,255 @@
+"""`Tracer`: what a traced function sees in place of an array. Operators and methods record nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConcretizationError, LeakError, TraceError, UnsupportedError
+from ..graph import Node
+from ..ops import OPS, UFUNC_OPS
+from ..sizes import Dim
+from . import promote, views
+from .context import Trace, here
+from .size_value import SizeLike, SizeValue, wrap
+
+
+@dataclass
+class Storage:
+    """One array of the traced function. Writing replaces its node; every view of it sees that."""
+
+    node: Node
+    argument: str = ""
+
+
+class Tracer:
+    """A traced array: a storage seen through a chain of views."""
+
+    _is_tracer = True
+    __slots__ = ("_storage", "_lenses", "trace")
+    __array_priority__ = 1000
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, trace: Trace, storage: Storage, lenses: tuple[views.Lens, ...] = ()) -> None:
+        self.trace = trace
+        self._storage = storage
+        self._lenses = lenses
+
+    @classmethod
+    def of(cls, trace: Trace, node: Node) -> Tracer:
+        """A new array with the value of `node`."""
+        return cls(trace, Storage(node))
+
+    # -- what it is -----------------------------------------------------------------------------
+    @property
+    def node(self) -> Node:
+        """The current value."""
+        if not self.trace.open:
+            raise LeakError(
+                f"{here()}: a traced value is used after its function returned; return it from the function instead of keeping it"
+            )
+        node = self._storage.node
+        for lens in self._lenses:
+            node = lens.read(self.trace.graph, node)
+        return node
+
+    @property
+    def shape(self) -> tuple[SizeLike, ...]:
+        return tuple(wrap(d, self.trace) for d in self.node.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.node.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.node.shape)
+
+    @property
+    def size(self) -> SizeLike:
+        return wrap(self.node.type.size, self.trace)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> SizeLike:
+        return wrap(self.node.type.size * self.dtype.itemsize, self.trace)
+
+    def __len__(self) -> int:
+        shape = self.node.shape
+        if not shape:
+            raise TypeError(f"{here()}: len() of unsized object")
+        return self.trace.fix(shape[0], "len()")
+
+    def __repr__(self) -> str:
+        return f"Tracer<{self._storage.node.type}>" if not self.trace.open else f"Tracer<{self.node.type}>"
+
+    def __iter__(self) -> Iterator[Tracer]:
+        shape = self.node.shape
+        if not shape:
+            raise TypeError(f"{here()}: iteration over a 0-d array")
+        for k in range(self.trace.fix(shape[0], "iteration over an array")):
+            yield self[k]
+
+    # -- what it is not: a concrete value --------------------------------------------------------
+    def _concrete(self, use: str, instead: str) -> ConcretizationError:
+        return ConcretizationError(f"{here()}: {use} needs the value of a traced array, which is not known while tracing; {instead}")
+
+    def __bool__(self) -> bool:
+        raise self._concrete("a condition (`if`, `while`, `and`, `or`, `not`)", "use np.where(condition, a, b), or & | ~ between arrays")
+
+    def __float__(self) -> float:
+        raise self._concrete("float()", "use astype(np.float64), or make the argument static (static_argnames)")
+
+    def __int__(self) -> int:
+        raise self._concrete("int()", "use astype(np.int64), or make the argument static (static_argnames)")
+
+    def __complex__(self) -> complex:
+        raise self._concrete("complex()", "use astype(np.complex128)")
+
+    def __index__(self) -> int:
+        raise self._concrete("an index or a range", "make the argument static (static_argnames), or index with an array")
+
+    def item(self, *args: Any) -> Any:
+        raise self._concrete("item()", "index the array instead")
+
+    def tolist(self) -> Any:
+        raise self._concrete("tolist()", "return the array and convert the result")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise self._concrete("a function that does not go through NumPy's protocols", "use the NumPy function for it, or do it outside")
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise self._concrete("formatting", "print outside the compiled function")
+        return repr(self)
+
+    # -- protocols --------------------------------------------------------------------------------
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        from .ufuncs import call_ufunc
+
+        return call_ufunc(self.trace, ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from .functions import FUNCTIONS
+
+        rule = FUNCTIONS.get(function)
+        if rule is None:
+            name = f"{function.__module__}.{function.__name__}"
+            raise UnsupportedError(f"{here()}: {name} is not supported in compiled functions; see docs/unsupported.md for ways round")
+        return rule(*args, **kwargs)
+
+    # -- indexing ---------------------------------------------------------------------------------
+    def __getitem__(self, key: Any) -> Tracer:
+        from .indexing import get_item
+
+        return get_item(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        from .indexing import set_item
+
+        set_item(self, key, value)
+
+    def view_through(self, lens: views.Lens) -> Tracer:
+        """A view of this array."""
+        return Tracer(self.trace, self._storage, (*self._lenses, lens))
+
+    def write(self, value: Any) -> None:
+        """Overwrite all elements, as `self[...] = value` does."""
+        if self._storage.argument:
+            raise TraceError(
+                f"{here()}: writing into argument {self._storage.argument!r}: compiled functions are pure; "
+                f"write into a copy ({self._storage.argument} = {self._storage.argument}.copy())"
+            )
+        trace, node = self.trace, self.node
+        new = promote.node_of(trace, value)
+        if not np.can_cast(new.dtype, node.dtype, "unsafe"):
+            raise TypeError(f"{here()}: cannot write {new.dtype} into {node.dtype}")
+        while len(new.shape) > len(node.shape) and new.shape[0] == 1:
+            new = views.drop_axes(new.shape, (0,)).read(trace.graph, new)
+        promote.broadcast_shapes(trace, [node.shape, new.shape], "assignment")
+        new = promote.broadcast_node(trace, promote.cast(trace, new, node.dtype), node.shape)
+        self._storage.node = _written(trace, self._storage.node, self._lenses, new)
+
+    def _inplace(self, op: str, other: Any) -> Tracer:
+        result = promote.elementwise(self.trace, OPS[op], (self.node, promote.node_of(self.trace, other)))
+        if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+            raise TypeError(f"{here()}: cannot cast the result of {op} from {result.dtype} to {self.dtype} with casting rule 'same_kind'")
+        if result.shape != self.node.shape:
+            promote.broadcast_shapes(self.trace, [self.node.shape, result.shape], op)
+            if len(result.shape) != len(self.node.shape):
+                raise ValueError(f"{here()}: non-broadcastable output operand of {op}")
+        self.write(Tracer.of(self.trace, result))
+        return self
+
+
+def _written(trace: Trace, base: Node, lenses: Sequence[views.Lens], value: Node) -> Node:
+    """The base's new value when `value` is written through a chain of views."""
+    if not lenses:
+        return value
+    first, *rest = lenses
+    inner = _written(trace, first.read(trace.graph, base), rest, value)
+    return first.write(trace.graph, base, inner)
+
+
+# -- operators ------------------------------------------------------------------------------------
+def _operable(value: Any) -> bool:
+    return isinstance(value, (Tracer, SizeValue, bool, int, float, complex, np.ndarray, np.generic, list, tuple))
+
+
+def _binary(op: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
+    def method(self: Tracer, other: Any) -> Any:
+        if not _operable(other):
+            return NotImplemented
+        pair = (self.node, promote.node_of(self.trace, other))
+        node = promote.elementwise(self.trace, OPS[op], pair[::-1] if swapped else pair, operator=True)
+        return Tracer.of(self.trace, node)
+
+    return method
+
+
+def _unary(op: str) -> Callable[[Tracer], Tracer]:
+    def method(self: Tracer) -> Tracer:
+        return Tracer.of(self.trace, promote.elementwise(self.trace, OPS[op], (self.node,), operator=True))
+
+    return method
+
+
+def _in_place(op: str) -> Callable[[Tracer, Any], Any]:
+    def method(self: Tracer, other: Any) -> Any:
+        if self.ndim == 0 and self.node.type.weak:  # a Python scalar: `s += 1` rebinds
+            return _binary(op)(self, other)
+        return self._inplace(op, other)
+
+    return method
+
+
+_OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
+    "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "left_shift",
+    "rshift": "right_shift",
+}  # fmt: skip
+for _name, _op in _OPERATORS.items():
+    setattr(Tracer, f"__{_name}__", _binary(_op))
+    setattr(Tracer, f"__r{_name}__", _binary(_op, swapped=True))
+    setattr(Tracer, f"__i{_name}__", _in_place(_op))
+for _name, _op in {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}.items():
+    setattr(Tracer, f"__{_name}__", _binary(_op))
+for _name, _op in {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}.items():
+    setattr(Tracer, f"__{_name}__", _unary(_op))
+
+
+def _size_ufunc(self: SizeValue, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    from .ufuncs import call_ufunc
+
+    return call_ufunc(self.trace, ufunc, method, inputs, kwargs)
+
+
+SizeValue.__array_ufunc__ = _size_ufunc
+Dims = tuple[Dim, ...]
+__all__ = ["UFUNC_OPS", "Storage", "Tracer"]

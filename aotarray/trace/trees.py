@@ -1,0 +1,104 @@
+"""Nested arguments and results: tuples, lists, dicts, NamedTuples, dataclasses and None, flattened to leaves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..program import Tree
+
+#: type -> (kind, flatten to children and static key, rebuild); kind is how a built module returns it
+_REGISTERED: dict[type, tuple[Callable[[Any], tuple[Sequence[Any], Any]], Callable[[Any, Sequence[Any]], Any]]] = {}
+
+
+def register_tree(
+    kind: type, flatten: Callable[[Any], tuple[Sequence[Any], Any]], rebuild: Callable[[Any, Sequence[Any]], Any]
+) -> None:
+    """Teach compiled functions a container type.
+
+    `flatten(value)` gives (children, static key); `rebuild(key, children)` makes the value again.
+    """
+    _REGISTERED[kind] = (flatten, rebuild)
+
+
+@dataclasses.dataclass(frozen=True)
+class Structure:
+    """The shape of a nested value: what kind of container, with which children; leaves in order."""
+
+    kind: str  # "leaf", "none", "tuple", "list", "dict", "object"
+    children: tuple[Structure, ...] = ()
+    key: Any = None
+
+    def rebuild(self, leaves: Any) -> Any:
+        """The nested value with leaves taken from an iterator."""
+        if self.kind == "leaf":
+            return next(leaves)
+        if self.kind == "none":
+            return None
+        children = [c.rebuild(leaves) for c in self.children]
+        if self.kind == "tuple":
+            return tuple(children)
+        if self.kind == "list":
+            return children
+        if self.kind == "dict":
+            return dict(zip(self.key, children, strict=True))
+        kind, static = self.key
+        return _make(kind, static, children)
+
+    def tree(self, counter: Any) -> Tree:
+        """As the plain tuples of `aotarray.program.Tree`; objects become dicts or tuples."""
+        if self.kind == "leaf":
+            return ("leaf", next(counter))
+        if self.kind == "none":
+            return ("none",)
+        children = tuple(c.tree(counter) for c in self.children)
+        if self.kind in ("tuple", "list"):
+            return (self.kind, children)
+        if self.kind == "dict":
+            return ("dict", self.key, children)
+        kind, _ = self.key
+        if dataclasses.is_dataclass(kind):
+            return ("dict", tuple(f.name for f in dataclasses.fields(kind)), children)
+        return ("tuple", children)
+
+    def count(self) -> int:
+        return 1 if self.kind == "leaf" else sum(c.count() for c in self.children)
+
+
+LEAF = Structure("leaf")
+NONE = Structure("none")
+
+
+def flatten(value: Any, leaves: list[Any]) -> Structure:
+    """Append the leaves of `value` and return its structure."""
+    kind = type(value)
+    if value is None:
+        return NONE
+    if kind is tuple:
+        return Structure("tuple", tuple(flatten(v, leaves) for v in value))
+    if kind is list:
+        return Structure("list", tuple(flatten(v, leaves) for v in value))
+    if kind is dict:
+        return Structure("dict", tuple(flatten(v, leaves) for v in value.values()), tuple(value))
+    if kind in _REGISTERED:
+        children, key = _REGISTERED[kind][0](value)
+        return Structure("object", tuple(flatten(v, leaves) for v in children), (kind, key))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return Structure("object", tuple(flatten(v, leaves) for v in value), (kind, None))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return Structure("object", tuple(flatten(getattr(value, f.name), leaves) for f in fields), (kind, None))
+    leaves.append(value)
+    return LEAF
+
+
+def _make(kind: type, static: Any, children: Sequence[Any]) -> Any:
+    if kind in _REGISTERED:
+        return _REGISTERED[kind][1](static, children)
+    if hasattr(kind, "_fields"):
+        return kind(*children)
+    made = object.__new__(kind)
+    for field, child in zip(dataclasses.fields(kind), children, strict=True):
+        object.__setattr__(made, field.name, child)
+    return made

@@ -1,0 +1,177 @@
+"""Views of traced arrays: how a view reads its base, and how writing through it changes the base.
+
+A view is a `Lens`. A traced array is a storage and a chain of lenses; reading applies them to the storage's
+current node, writing goes back through them, so that NumPy's view semantics hold without any memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from .. import sizes
+from ..errors import UnsupportedError
+from ..graph import Graph, Node, axis_name
+from ..sizes import Dim
+from .context import here
+
+
+class Lens(Protocol):
+    """One step from an array to a view of it."""
+
+    def read(self, graph: Graph, base: Node) -> Node: ...
+
+    def write(self, graph: Graph, base: Node, value: Node) -> Node: ...
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A view whose element (i, j, ...) is an element of the base at affine indices."""
+
+    index: tuple[Dim, ...]
+    shape: tuple[Dim, ...]
+
+    def read(self, graph: Graph, base: Node) -> Node:
+        return graph.apply("view", (base,), here(), map=self.index, shape=self.shape)
+
+    def write(self, graph: Graph, base: Node, value: Node) -> Node:
+        region = []
+        used: set[int] = set()
+        for dim in self.index:
+            start, step, axis = self._single_axis(dim)
+            if axis is not None and axis in used:
+                raise UnsupportedError(f"{here()}: writing through a diagonal is not supported; use np.where with np.eye")
+            used |= {axis} if axis is not None else set()
+            length: Dim = 1 if axis is None else self.shape[axis]
+            region.append((start, step, length, axis))
+        for axis, extent in enumerate(self.shape):
+            if axis not in used and extent != 1:
+                raise UnsupportedError(f"{here()}: writing into a broadcast view is not supported; write into a copy")
+        return graph.apply("update", (base, value), here(), region=tuple(region))
+
+    def _single_axis(self, dim: Dim) -> tuple[Dim, Dim, int | None]:
+        axes = [a for a in range(len(self.shape)) if axis_name(a) in sizes.names(dim)]
+        if not axes:
+            return dim, 1, None
+        (axis,) = axes
+        step = sizes.linear_coefficient(dim, axis_name(axis))
+        assert step is not None
+        start = sizes.substitute(dim, {axis_name(axis): 0})
+        if not isinstance(step, int):
+            raise UnsupportedError(f"{here()}: writing through a slice whose step is a traced size is not supported")
+        return start, step, axis
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """The same elements in C order under another shape."""
+
+    shape: tuple[Dim, ...]
+
+    def read(self, graph: Graph, base: Node) -> Node:
+        return graph.apply("reshape", (base,), here(), shape=self.shape)
+
+    def write(self, graph: Graph, base: Node, value: Node) -> Node:
+        return graph.apply("reshape", (value,), here(), shape=base.shape)
+
+
+def axes(count: int) -> list[Dim]:
+    """Index variables of the output axes."""
+    return [sizes.name(axis_name(a)) for a in range(count)]
+
+
+def transpose(shape: Sequence[Dim], order: Sequence[int]) -> Affine:
+    """Output axis k is base axis order[k]."""
+    index: list[Dim] = [0] * len(shape)
+    for k, a in enumerate(order):
+        index[a] = sizes.name(axis_name(k))
+    return Affine(tuple(index), tuple(shape[a] for a in order))
+
+
+def broadcast(shape: Sequence[Dim], target: Sequence[Dim]) -> Affine:
+    """Right-aligned; axes of size 1 are repeated."""
+    lead = len(target) - len(shape)
+    index = tuple(0 if d == 1 and target[lead + a] != 1 else sizes.name(axis_name(lead + a)) for a, d in enumerate(shape))
+    index = tuple(0 if d == 1 else i for d, i in zip(shape, index, strict=True))
+    return Affine(index, tuple(target))
+
+
+def insert_axes(shape: Sequence[Dim], positions: Sequence[int]) -> Affine:
+    """New axes of size 1 at these positions of the result."""
+    rank = len(shape) + len(positions)
+    kept = [a for a in range(rank) if a not in positions]
+    target: list[Dim] = [1] * rank
+    for a, d in zip(kept, shape, strict=True):
+        target[a] = d
+    return Affine(tuple(sizes.name(axis_name(a)) for a in kept), tuple(target))
+
+
+def drop_axes(shape: Sequence[Dim], positions: Sequence[int]) -> Affine:
+    """Without these axes, each of size 1."""
+    kept = [a for a in range(len(shape)) if a not in positions]
+    index: list[Dim] = [0] * len(shape)
+    for k, a in enumerate(kept):
+        index[a] = sizes.name(axis_name(k))
+    return Affine(tuple(index), tuple(shape[a] for a in kept))
+
+
+def diagonal(shape: Sequence[Dim], offset: int, first: int, second: int) -> Affine:
+    """The diagonal of two axes, which becomes the last axis."""
+    n, m = shape[first], shape[second]
+    length = sizes.maximum(sizes.minimum(n, m - offset) if offset >= 0 else sizes.minimum(n + offset, m), 0)
+    rest = [a for a in range(len(shape)) if a not in (first, second)]
+    index: list[Dim] = [0] * len(shape)
+    for k, a in enumerate(rest):
+        index[a] = sizes.name(axis_name(k))
+    along = sizes.name(axis_name(len(rest)))
+    index[first] = along + max(-offset, 0)
+    index[second] = along + max(offset, 0)
+    return Affine(tuple(index), (*(shape[a] for a in rest), length))
+
+
+def slice_axis(extent: Dim, start: Dim | None, stop: Dim | None, step: int) -> tuple[Dim, Dim]:
+    """(offset of the first element, number of elements) of `[start:stop:step]` on an axis."""
+    if step > 0:
+        first = _clamped_offset(start, extent, 0)
+        span = _span(first, start, stop, extent)
+        return first, span if step == 1 else sizes.floordiv(span + (step - 1), step)
+    last: Dim = extent - 1
+    first = last if start is None else _clamp(_absolute(start, extent), -1, last)
+    bound: Dim = -1 if stop is None else _clamp(_absolute(stop, extent), -1, last)
+    span = sizes.maximum(first - bound, 0)
+    return first, span if step == -1 else sizes.floordiv(span + (-step - 1), -step)
+
+
+def _absolute(position: Dim, extent: Dim) -> Dim:
+    """A position counted from the end, as one from the start."""
+    negative = isinstance(position, int) and position < 0
+    if not isinstance(position, int) and not sizes.never_negative(position):
+        negative = sizes.never_negative(-position) and position != 0
+        if not negative and sizes.names(position):
+            # n - 2 and the like: written by people who mean a position from the start
+            negative = False
+    return position + extent if negative else position
+
+
+def _clamp(position: Dim, low: Dim, high: Dim) -> Dim:
+    return sizes.maximum(sizes.minimum(position, high), low)
+
+
+def _clamped_offset(start: Dim | None, extent: Dim, default: int) -> Dim:
+    """The first index. Beyond the end it may stay as it is: such a slice is empty."""
+    if start is None:
+        return default
+    return sizes.maximum(_absolute(start, extent), 0)
+
+
+def _span(first: Dim, start: Dim | None, stop: Dim | None, extent: Dim) -> Dim:
+    if stop is None:
+        from_end = start is not None and isinstance(start, int) and start < 0
+        return sizes.minimum(-start, extent) if from_end else sizes.maximum(extent - first, 0)  # type: ignore[operator]
+    end = _absolute(stop, extent)
+    if isinstance(stop, int) and stop < 0:
+        if isinstance(start, int) and start < 0:
+            return 0 if stop <= start else sizes.minimum(sizes.maximum(end, 0), stop - start)
+        return sizes.maximum(end - first, 0)
+    return sizes.maximum(sizes.minimum(end, extent) - first, 0)
