@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,9 +118,14 @@ def host_level() -> str:
     return _launcher.cpu_level() if hasattr(_launcher, "cpu_level") else "v3"
 
 
+def plan_of(graph: Graph) -> Plan:
+    """A traced graph, simplified, fused and lowered."""
+    return schedule(simplify(graph))
+
+
 def compile_graph(graph: Graph) -> Compiled:
     """Machine code for a traced graph, from the cache where it is there."""
-    return compile_plan(schedule(simplify(graph)))
+    return compile_plan(plan_of(graph))
 
 
 def compile_plan(plan: Plan) -> Compiled:
@@ -149,6 +154,29 @@ def _versions() -> tuple[str, ...]:
     return (__version__, version("numba"), version("llvmlite"), np.__version__)
 
 
+def kernel_objects(plan: Plan, levels: Sequence[str]) -> list[bytes]:
+    """One object for each instruction-set level, its kernels named `<kernel>_<level>`; from the cache where it can."""
+    source = source_of(plan)
+    texts: list[str] | None = None
+    found = []
+    for level in levels:
+        key = Cache.key("object", source, level, *_versions())
+        code = cache().get(key, "object")
+        if code is None:
+            from .compile import native
+
+            texts = texts or native.kernels_ir(plan.kernels)
+            code = native.object_code(texts, level, f"_{level}")
+            cache().put(key, code, "object")
+        found.append(code)
+    return found
+
+
+def versions() -> dict[str, str]:
+    """What made the code, by name."""
+    return dict(zip(("aotarray", "numba", "llvmlite", "numpy"), _versions(), strict=True))
+
+
 def _pack(image: Image, offsets: list[int]) -> bytes:
     head = json.dumps([image.imports, image.got_offset, offsets]).encode()
     return len(head).to_bytes(8, "little") + head + image.code
@@ -158,7 +186,3 @@ def _unpack(kept: bytes) -> tuple[Image, list[int]] | None:
     size = int.from_bytes(kept[:8], "little")
     imports, got_offset, offsets = json.loads(kept[8 : 8 + size])
     return Image(kept[8 + size :], tuple((o, n) for o, n in imports), got_offset, {}), offsets
-
-
-def _names(items: Iterator[str]) -> str:
-    return ", ".join(items)

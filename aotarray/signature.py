@@ -26,6 +26,8 @@ class Bound:
     names: list[str]
     key: Hashable
     is_plain: bool
+    #: each parameter that holds leaves, with how it nests
+    parameters: list[tuple[str, Structure]]
     rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
 
@@ -52,8 +54,12 @@ class Signature:
                 raise ValueError(f"static_argnames: {function_name(function)} has no parameter {unknown[0]!r}")
         return cls(function_name(function), parameters, tuple(static))
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
-        """Name and flatten the arguments of a call; TypeError as Python gives it for a wrong call."""
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any], fixed_defaults: bool = False) -> Bound:
+        """Name and flatten the arguments of a call; TypeError as Python gives it for a wrong call.
+
+        With `fixed_defaults`, parameters that are not given are static with their default values.
+        """
+        static = set(self.static)
         if self.parameters is None:
             named = [(f"arg{k}", v) for k, v in enumerate(args)] + list(kwargs.items())
         else:
@@ -61,7 +67,10 @@ class Signature:
                 bound = self.parameters.bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError(f"{self.name}() {error}") from None
+            given = set(bound.arguments)
             bound.apply_defaults()
+            if fixed_defaults:
+                static |= set(bound.arguments) - given
             args, kwargs = bound.args, bound.kwargs
             named = self._named(args, kwargs)
         leaves: list[Any] = []
@@ -69,7 +78,7 @@ class Signature:
         structures: list[Structure | None] = []
         statics: list[tuple[str, Any]] = []
         for name, value in named:
-            if name in self.static:
+            if name in static:
                 try:
                     hash(value)
                 except TypeError:
@@ -96,7 +105,9 @@ class Signature:
 
         plain = not statics and not keywords and all(s is not None and s.kind == "leaf" for s in structures)
         kinds = tuple((n, type(v), v) for n, v in statics)
-        return Bound(self.name, leaves, names, (tuple(structures), kinds, positional, keywords), plain, rebuild)
+        nested = [(n, s) for (n, _), s in zip(named, structures, strict=True) if s is not None]
+        key = (tuple(structures), kinds, positional, keywords)
+        return Bound(self.name, leaves, names, key, plain, nested, rebuild)
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
         assert self.parameters is not None
@@ -121,7 +132,7 @@ class Signature:
             else:
                 named[parameter.name] = parameter.spec
         try:
-            bound = self.bind(*self._templates(positional, named))
+            bound = self.bind(*self._templates(positional, named), fixed_defaults=True)
         except TypeError as error:
             raise SpecError(f"spec {text!r} does not fit: {error}") from None
         leaves = [v if isinstance(v, ArrayType) else _default_type(v) for v in bound.leaves]

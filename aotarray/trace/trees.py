@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..program import Tree
+from ..types import ArrayType
 
 #: type -> (kind, flatten to children and static key, rebuild); kind is how a built module returns it
 _REGISTERED: dict[type, tuple[Callable[[Any], tuple[Sequence[Any], Any]], Callable[[Any, Sequence[Any]], Any]]] = {}
@@ -46,7 +46,7 @@ class Structure:
         kind, static = self.key
         return _make(kind, static, children)
 
-    def tree(self, counter: Any) -> Tree:
+    def tree(self, counter: Any) -> tuple[Any, ...]:
         """As the plain tuples of `aotarray.program.Tree`; objects become dicts or tuples."""
         if self.kind == "leaf":
             return ("leaf", next(counter))
@@ -86,7 +86,7 @@ def flatten(value: Any, leaves: list[Any]) -> Structure:
         return Structure("object", tuple(flatten(v, leaves) for v in children), (kind, key))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return Structure("object", tuple(flatten(v, leaves) for v in value), (kind, None))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, ArrayType)):
         fields = dataclasses.fields(value)
         return Structure("object", tuple(flatten(getattr(value, f.name), leaves) for f in fields), (kind, None))
     leaves.append(value)
