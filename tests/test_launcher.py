@@ -1,8 +1,8 @@
 """The launcher on small kernels written in C: every rule of program.py, for jit and inside built modules."""
 
+import contextlib
 import gc
 import itertools
-import math
 import os
 import shutil
 import subprocess
@@ -198,7 +198,9 @@ def adder(dtype="f64", cost=1024, kernel="add", **options):
         args=(Arg("x", dtype, 1), Arg("y", dtype, 1)),
         slots=(SizeOp("dim", 0, 0), SizeOp("dim", 1, 0)),
         checks=(Check("eq", 0, 1, "x has {a} elements and y {b}"),),
-        buffers=tuple(Buffer(kind, dtype, (0,), index) for kind, index in (("arg", 0), ("arg", 1), ("out", 0))),
+        buffers=tuple(
+            Buffer(kind, dtype, (0,), index) for kind, index in (("arg", 0), ("arg", 1), ("out", 0))
+        ),
         instructions=(
             KernelCall(0, (0, 1, 2), tuple(Stride(b, 0) for b in range(3)), 0, 0, cost, **options),
         ),
@@ -225,7 +227,9 @@ def three_loops(collapse=True, kernel="nest", rank=3):
             Buffer(kind, "f64", (0, 1, 2), index) for kind, index in (("arg", 0), ("arg", 1), ("out", 0))
         ),
         instructions=(
-            KernelCall(0, (0, 1, 2), ints, 4, 4, 1024, collapse=Collapse((0, 1, 2), operands) if collapse else None),
+            KernelCall(
+                0, (0, 1, 2), ints, 4, 4, 1024, collapse=Collapse((0, 1, 2), operands) if collapse else None
+            ),
         ),
         outputs=(2,),
         kernels=(kernel,),
@@ -255,7 +259,8 @@ def test_adds_any_layout(load):
     for view in (x[:10], x[10:20][::-1], x[::4], x[5:25:2], np.broadcast_to(x[3], (10,))):
         (out,) = run((view, x[:10]))
         assert np.array_equal(out, view + x[:10])
-        assert out.flags.c_contiguous and out.flags.owndata
+        assert out.flags.c_contiguous
+        assert out.flags.owndata
 
 
 def test_misaligned_and_odd_strides_are_copied(load):
@@ -323,7 +328,14 @@ def simple_copy(code, rank=1, weak="", **buffer):
         checks=(),
         buffers=(Buffer("arg", code, dims, 0, **buffer), Buffer("out", code, dims, 0)),
         instructions=(
-            KernelCall(0, (0, 1), (Stride(0, 0), Stride(1, 0), Size(1)) if rank else (Size(0), Size(0), Size(1)), 0, 0, 10),
+            KernelCall(
+                0,
+                (0, 1),
+                (Stride(0, 0), Stride(1, 0), Size(1)) if rank else (Size(0), Size(0), Size(1)),
+                0,
+                0,
+                10,
+            ),
         ),
         outputs=(1,),
         kernels=("bytes",),
@@ -331,7 +343,8 @@ def simple_copy(code, rank=1, weak="", **buffer):
 
 
 @pytest.mark.parametrize(
-    ("weak", "code", "value"), [("bool", "b1", True), ("int", "i64", -7), ("float", "f64", 2.5), ("complex", "c128", 1 - 2j)]
+    ("weak", "code", "value"),
+    [("bool", "b1", True), ("int", "i64", -7), ("float", "f64", 2.5), ("complex", "c128", 1 - 2j)],
 )
 def test_weak_scalars_match_by_exact_type(load, weak, code, value):
     program = load(simple_copy(code, 0, weak))
@@ -361,10 +374,13 @@ def test_large_ints_overflow_as_in_numpy(load):
         program.run((2**63,))
 
 
+BIG_ENDIAN = "argument 'x': big-endian float64; convert with x.astype(x.dtype.newbyteorder('='))"
+
+
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        (np.zeros(3, ">f8"), "argument 'x': big-endian float64; convert with x.astype(x.dtype.newbyteorder('='))"),
+        (np.zeros(3, ">f8"), BIG_ENDIAN),
         (np.zeros(3, object), "argument 'x': dtype object is not supported"),
         (np.zeros(3, "M8[s]"), "argument 'x': dtype datetime64[s] is not supported"),
         (np.datetime64("2020-01-01"), "argument 'x': dtype datetime64[D] is not supported"),
@@ -390,7 +406,7 @@ def test_refused_arguments_are_named(load, value, error):
 def test_checks(load):
     program = load(adder())
     assert not program.matches((np.zeros(3), np.zeros(4)))
-    with pytest.raises(ValueError, match="^x has 3 elements and y 4$"):
+    with pytest.raises(ValueError, match=r"^x has 3 elements and y 4$"):
         program.run((np.zeros(3), np.zeros(4)))
     with pytest.raises(TypeError, match="adder takes 2 arguments, not 1"):
         program.run((np.zeros(3),))
@@ -399,7 +415,8 @@ def test_checks(load):
 def test_size_arithmetic(load):
     def value(op, a, b):
         return {
-            "add": a + b, "sub": a - b, "mul": a * b, "floordiv": a // b if b else 0, "mod": a % b if b else 0,
+            "add": a + b, "sub": a - b, "mul": a * b,
+            "floordiv": a // b if b else 0, "mod": a % b if b else 0,
             "min": min(a, b), "max": max(a, b),
         }[op]  # fmt: skip
 
@@ -431,6 +448,23 @@ def test_out_is_written_and_returned(load):
         assert result is out
         assert np.array_equal(out, 2 * x)
     assert np.array_equal(run((x, x), (None,))[0], 2 * x)
+
+
+def test_outs_may_overlap_each_other(load):
+    program = Program(
+        "twice", (Arg("x", "f64", 1),), (SizeOp("dim", 0, 0),), (),
+        (Buffer("arg", "f64", (0,), 0), Buffer("out", "f64", (0,), 0), Buffer("out", "f64", (0,), 1)),
+        (
+            KernelCall(0, (0, 0, 1), (Stride(0, 0), Stride(0, 0), Stride(1, 0)), 0, 0, 10),
+            KernelCall(0, (0, 1, 2), (Stride(0, 0), Stride(1, 0), Stride(2, 0)), 0, 0, 10),
+        ),
+        (1, 2), ("add",),
+    )  # fmt: skip
+    memory, x = np.zeros(5), np.arange(4.0)
+    load(program).run((x,), (memory[:-1], memory[1:]))
+    assert np.array_equal(memory, [0, 0, 3, 6, 9])
+    with pytest.raises(TypeError, match="tuple of 2"):
+        load(program).run((x,), (memory[:-1],))
 
 
 def test_out_may_overlap_arguments(load):
@@ -545,7 +579,9 @@ def test_negative_temporaries_are_refused(load):
         broken.run((np.zeros(1),))
     huge = (SizeOp("const", 8), SizeOp("const", 2**60), *program.slots[2:])
     with pytest.raises(MemoryError):
-        load(Program(**{**{f: getattr(program, f) for f in program.__slots__}, "slots": huge})).run((np.zeros(1),))
+        load(Program(**{**{f: getattr(program, f) for f in program.__slots__}, "slots": huge})).run(
+            (np.zeros(1),)
+        )
 
 
 # ---- loops -------------------------------------------------------------------------------------------
@@ -623,7 +659,13 @@ def test_matmul_of_all_kinds_of_buffer(load):
     program = Program(
         name="products",
         args=(Arg("x", "f64", 2), Arg("y", "f64", 2)),
-        slots=(SizeOp("dim", 0, 0), SizeOp("dim", 0, 1), SizeOp("const", 4), SizeOp("const", 2), SizeOp("dim", 1, 1)),
+        slots=(
+            SizeOp("dim", 0, 0),
+            SizeOp("dim", 0, 1),
+            SizeOp("const", 4),
+            SizeOp("const", 2),
+            SizeOp("dim", 1, 1),
+        ),
         checks=(),
         buffers=(
             Buffer("arg", "f64", (0, 1), 0),
@@ -689,7 +731,8 @@ def test_imported_functions(load):
     buffers += [Buffer("out", "c128", (0,), 0), Buffer("out", "c128", (0,), 1), Buffer("out", "f64", (0,), 2)]
     program = load(
         Program(
-            "imported", (Arg("x", "c128", 1), Arg("y", "c128", 1)), (SizeOp("dim", 0, 0),), (), tuple(buffers),
+            "imported", (Arg("x", "c128", 1), Arg("y", "c128", 1)), (SizeOp("dim", 0, 0),), (),
+            tuple(buffers),
             (KernelCall(0, (0, 1, 2, 3, 4), (), 0, 0, 100),), (2, 3, 4), ("imported",),
         )
     )  # fmt: skip
@@ -739,10 +782,13 @@ def test_work_is_shared_in_chunks_of_the_grain(load):
     assert not program.run((np.zeros(1000),))[0].any()
 
 
+def takes_two_threads(program):
+    """Whether two threads took part in one of several runs; a busy machine may keep one from it."""
+    return any(len(np.unique(program.run((np.zeros(500),))[0])) == 2 for _ in range(200))
+
+
 def test_several_threads_take_part(load):
-    program = load(simple("stack", "i64", (), cost=20_000 * 1024))
-    seen = max(len(np.unique(program.run((np.zeros(500),))[0])) for _ in range(5))
-    assert seen == 2
+    assert takes_two_threads(load(simple("stack", "i64", (), cost=20_000 * 1024)))
 
 
 def test_each_thread_has_its_scratch(load):
@@ -814,7 +860,7 @@ def test_forked_children_work(load):
     program.run((np.zeros(500),))
 
     def parallel():
-        return max(len(np.unique(program.run((np.zeros(500),))[0])) for _ in range(5)) == 2
+        return takes_two_threads(program)
 
     assert run_in_fork(parallel) == 0
     assert run_in_fork(lambda: run_in_fork(parallel) == 0) == 0
@@ -856,7 +902,15 @@ def test_dispatch(load):
         (single,) = f(x.astype("f4"), x.astype("f4"))
         assert single.dtype == "f4"
     f.slow.clear()
-    slow = [((x, x[:3]), {}), ((x,), {}), ((x, None), {}), (([1], x), {}), ((x, 2**70), {}), ((x,), {"y": x}), ((), {})]
+    slow = [
+        ((x, x[:3]), {}),
+        ((x,), {}),
+        ((x, None), {}),
+        (([1], x), {}),
+        ((x, 2**70), {}),
+        ((x,), {"y": x}),
+        ((), {}),
+    ]
     for args, kwargs in slow:
         assert f(*args, **kwargs) == "slow"
     assert len(f.slow) == len(slow)
@@ -938,16 +992,16 @@ def test_failing_calls_leak_nothing(load):
     def all_calls(times):
         for _ in range(times):
             for call in calls:
-                try:
+                with contextlib.suppress(TypeError, ValueError, IndexError):
                     call()
-                except (TypeError, ValueError, IndexError):
-                    pass
 
     all_calls(50)
     counts = [sys.getrefcount(o) for o in (x, wrong, negatives, misaligned, read_only, np.dtype("f8"))]
     before = resident()
     all_calls(500)
-    assert [sys.getrefcount(o) for o in (x, wrong, negatives, misaligned, read_only, np.dtype("f8"))] == counts
+    assert [
+        sys.getrefcount(o) for o in (x, wrong, negatives, misaligned, read_only, np.dtype("f8"))
+    ] == counts
     assert resident() - before < 4 << 20
 
 
@@ -965,32 +1019,39 @@ def scaled():
     )  # fmt: skip
 
 
+def version(program, spec, count, result=LEAF[0]):
+    """An overload whose parameters are the arguments."""
+    return Overload(program, LEAF[:count], result, spec)
+
+
 def module_functions():
-    tree = (("tuple", (LEAF[0], ("dict", ("w", "nothing"), (LEAF[1], ("none",))))),)
+    pair = (("tuple", (LEAF[0], ("dict", ("w", "nothing"), (LEAF[1], ("none",))))),)
+    named = ("dict", ("sum", "more"), (LEAF[0], ("tuple", (("none",),))))
+    listed = (("list", LEAF[:2]), ("none",))
+    sums = (
+        version(adder(), "(x: f64[n], y: f64[n])", 2),
+        version(adder("f32", kernel="addf"), "(x: f32[n], y: f32[n])", 2),
+        Overload(adder(), listed, ("list", (LEAF[0],)), "(x: [f64[n], f64[n]], y: None)"),
+    )
+    floats, ints = simple_copy("f64", 0, "float"), simple_copy("i64", 0, "int")
     return [
-        Function("add", ("x", "y"), 'Sum of x and y.\n\nÄ "quoted" \\ line.', (
-            Overload(adder(), LEAF[:2], LEAF[0], "(x: f64[n], y: f64[n])"),
-            Overload(adder("f32", kernel="addf"), LEAF[:2], LEAF[0], "(x: f32[n], y: f32[n])"),
-            Overload(adder(), (("list", LEAF[:2]), ("none",)), ("list", (LEAF[0],)), "(x: [f64[n], f64[n]], y: None)"),
-        )),
-        Function("nested", ("pair",), "", (
-            Overload(adder(), tree, ("dict", ("sum", "more"), (LEAF[0], ("tuple", (("none",),)))), "(pair: ...)"),
-        )),
-        Function("scaled", ("x", "s"), "", (Overload(scaled(), LEAF[:2], LEAF[0], "(x: f64[n], s: f64[])"),)),
-        Function("halves", ("h",), "", (Overload(simple_copy("f16", 0), LEAF[:1], LEAF[0], "(h: f16[])"),)),
-        Function("weak", ("v",), "", (Overload(simple_copy("f64", 0, "float"), LEAF[:1], LEAF[0], "(v: float)"),)),
-        Function("whole", ("i",), "", (Overload(simple_copy("i64", 0, "int"), LEAF[:1], LEAF[0], "(i: int)"),)),
-        Function("negative", ("x",), "", (Overload(negative_finder(), LEAF[:1], LEAF[0], "(x: f64[n])"),)),
-        Function("temp", ("x",), "", (Overload(through_temp(4096), LEAF[:1], LEAF[0], "(x: f64[n])"),)),
-    ]  # fmt: skip
+        Function("add", ("x", "y"), 'Sum of x and y.\n\nÄ "quoted" \\ line.', sums),
+        Function("nested", ("pair",), "", (Overload(adder(), pair, named, "(pair: ...)"),)),
+        Function("scaled", ("x", "s"), "", (version(scaled(), "(x: f64[n], s: f64[])", 2),)),
+        Function("halves", ("h",), "", (version(simple_copy("f16", 0), "(h: f16[])", 1),)),
+        Function("weak", ("v",), "", (version(floats, "(v: float)", 1),)),
+        Function("whole", ("i",), "", (version(ints, "(i: int)", 1),)),
+        Function("negative", ("x",), "", (version(negative_finder(), "(x: f64[n])", 1),)),
+        Function("temp", ("x",), "", (version(through_temp(4096), "(x: f64[n])", 1),)),
+    ]
 
 
 def build_module(folder, name, functions, variants):
     objects = [compile_kernels(folder, f"_{v.suffix}") for v in variants]
     (folder / "data.c").write_text(module_data(name, functions, variants, "A module."))
     subprocess.run(
-        [compiler, "-O1", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared",
-         "-DAOTARRAY_MODULE", f"-I{sysconfig.get_path('include')}", f"-I{RUNTIME}", RUNTIME / "launcher.c",
+        [compiler, "-O1", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden",
+         "-shared", "-DAOTARRAY_MODULE", f"-I{sysconfig.get_path('include')}", f"-I{RUNTIME}", RUNTIME / "launcher.c",
          folder / "data.c", *objects, "-o", folder / f"{name}.abi3.so", "-lm", "-lpthread"],
         check=True,
     )  # fmt: skip
@@ -1084,8 +1145,8 @@ def test_module_takes_python_numbers(module):
         (
             ((1.0, {"k": np.zeros(2)}), [True]),
             {},
-            "add() has no version for ((float, {'k': float64[2]}), [bool]); it takes: (x: f64[n], y: f64[n]) or "
-            "(x: f32[n], y: f32[n]) or (x: [f64[n], f64[n]], y: None)",
+            "add() has no version for ((float, {'k': float64[2]}), [bool]); it takes: "
+            "(x: f64[n], y: f64[n]) or (x: f32[n], y: f32[n]) or (x: [f64[n], f64[n]], y: None)",
         ),
     ],
 )
@@ -1132,10 +1193,8 @@ def test_module_leaks_nothing(module):
     def all_calls(times):
         for _ in range(times):
             for call in calls:
-                try:
+                with contextlib.suppress(TypeError, ValueError, IndexError, OverflowError):
                     call()
-                except (TypeError, ValueError, IndexError, OverflowError):
-                    pass
 
     all_calls(50)
     counts = [sys.getrefcount(o) for o in (x, y, tree, None, True)]
@@ -1192,16 +1251,27 @@ def test_module_data_is_deterministic_and_verified():
         module_data("m", [Function("f", ("x",), "", (Overload(adder(), LEAF[:1], LEAF[0], ""),))])
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="the module for interpreters has another name")
 def test_another_interpreter_is_refused(module_folder):
-    interpreters = pytest.importorskip("_xxsubinterpreters")
-    del interpreters
+    inner = (
+        f"import sys; sys.path.insert(0, {str(module_folder)!r})\n"
+        "try:\n    import small_aot\nexcept ImportError as error:\n    print(type(error).__name__, error)\n"
+    )
     code = (
         f"import sys; sys.path.insert(0, {str(module_folder)!r})\n"
         "import small_aot, _xxsubinterpreters as interpreters\n"
-        "other = interpreters.create()\n"
-        f"interpreters.run_string(other, '''import sys; sys.path.insert(0, {str(module_folder)!r})\n"
-        "try:\n    import small_aot\nexcept ImportError as error:\n    print(type(error).__name__, error)\n''')"
+        f"interpreters.run_string(interpreters.create(), {inner!r})"
     )
-    result = in_fresh_process(code)
-    assert "ImportError" in result.stdout
-    assert math.isfinite(result.returncode)
+    assert "ImportError" in in_fresh_process(code).stdout
+
+
+def test_leaving_while_threads_run(module_folder):
+    code = (
+        f"import sys; sys.path.insert(0, {str(module_folder)!r})\n"
+        "import small_aot, threading, time, numpy as np\n"
+        "small_aot.set_num_threads(2); x = np.zeros(1 << 20)\n"
+        "def run():\n    while True: small_aot.add(x, x)\n"
+        "for _ in range(3): threading.Thread(target=run, daemon=True).start()\n"
+        "time.sleep(0.2); print('left')"
+    )
+    assert in_fresh_process(code).stdout == "left\n"

@@ -124,7 +124,8 @@ class _Writer:
             ints = [i.slot if isinstance(i, Size) else self.strides_at[i.buffer] + i.axis for i in ins.ints]
             row = [
                 _KERNEL, ins.kernel, len(ins.pointers), self.listed(ins.pointers),
-                len(ints), self.listed(ints), ins.count, ins.work, ins.cost, ins.grain, ins.scratch, *self.collapse(ins.collapse),
+                len(ints), self.listed(ints), ins.count, ins.work, ins.cost, ins.grain, ins.scratch,
+                *self.collapse(ins.collapse),
             ]  # fmt: skip
         elif isinstance(ins, LibraryCall):
             row = [_LIBRARY, self.string(ins.name), len(ins.operands), self.listed(ins.operands), ins.result]

@@ -934,17 +934,27 @@ static PyObject *new_array(const Frame *f, const Buffer *b, PyObject *maker)
     return array;
 }
 
-static int overlaps_args(const Frame *f, const Leaf *out)
+static int leaves_overlap(const Leaf *a, const Leaf *b)
 {
-    const char *low, *high, *from, *to;
-    leaf_extent(out, &low, &high);
-    for (int64_t i = 0; i < f->program->head->n_args; i++) {
-        const Leaf *leaf = &f->leaves[i];
-        if (leaf->kind != LEAF_ARRAY) continue;
-        leaf_extent(leaf, &from, &to);
-        if (low < to && from < high) return 1;
+    const char *a_low, *a_high, *b_low, *b_high;
+    leaf_extent(a, &a_low, &a_high);
+    leaf_extent(b, &b_low, &b_high);
+    return a_low < b_high && b_low < a_high;
+}
+
+/* Whether the caller's output number `number` shares memory with an argument or an output before it. */
+static int is_shared(const Frame *f, const Leaf *out, int64_t number)
+{
+    int shared = 0;
+    for (int64_t i = 0; i < f->program->head->n_args && !shared; i++)
+        shared = f->leaves[i].kind == LEAF_ARRAY && leaves_overlap(out, &f->leaves[i]);
+    for (int64_t i = 0; i < number && !shared; i++) {
+        Leaf other;
+        leaf_read(&other, f->results[i]);
+        shared = other.kind == LEAF_ARRAY && leaves_overlap(out, &other);
+        leaf_close(&other);
     }
-    return 0;
+    return shared;
 }
 
 /* Raises unless a caller's `out` has the dtype and shape of the output. */
@@ -987,8 +997,7 @@ static int bind_given_out(Frame *f, int64_t number, PyObject *object)
     if (rc == 0) {
         Py_INCREF(object);
         f->results[number] = object;
-        int direct = leaf_is_aligned(&out) && (!b->dense || leaf_is_dense(&out)) && !overlaps_args(f, &out);
-        for (int64_t other = 0; direct && other < number; other++) direct = f->results[other] != object;
+        int direct = leaf_is_aligned(&out) && (!b->dense || leaf_is_dense(&out)) && !is_shared(f, &out, number);
         if (direct) {
             *pointer = out.data;
             for (int d = 0; d < b->rank; d++) f->values[b->strides_at + d] = leaf_stride(&out, d);
@@ -2243,7 +2252,7 @@ static int open_programs(void)
                 free(opened);
                 return -1;
             }
-            p->constants = overload->constants;
+            p->constants = overload->constants ? overload->constants : "";
             p->kernels = variant->kernels + overload->first_kernel;
         }
     }
