@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ def points(dtype: str, arity: int, count: int) -> list[Any]:
         info = np.iinfo(NUMPY[dtype]) if dtype != "b1" else None
         if info is None:
             return [rng.integers(0, 2, count).astype(np.bool_) for _ in range(arity)]
-        return [rng.integers(info.min, info.max, count, dtype=NUMPY[dtype], endpoint=True) for _ in range(arity)]
+        whole = (info.min, info.max, count, NUMPY[dtype], True)
+        return [rng.integers(*whole) for _ in range(arity)]
     word = np.uint64 if dtype == "f64" else np.uint32
     anywhere = rng.integers(0, np.iinfo(word).max, (arity, count // 2), dtype=word).view(NUMPY[dtype])
     near = rng.standard_normal((arity, count - count // 2)) * rng.choice([0.3, 1, 5, 100], count - count // 2)
@@ -87,10 +89,8 @@ def test_width_and_position_do_not_change_bits(name: str, dtype: str) -> None:
 
 
 def has_level_4() -> bool:
-    try:
-        flags = open("/proc/cpuinfo").read()
-    except OSError:
-        return False
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = cpuinfo.read_text() if cpuinfo.exists() else ""
     return all(f in flags for f in ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))
 
 

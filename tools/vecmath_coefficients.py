@@ -30,6 +30,14 @@ class Polynomial:
 
 FORMATS = {24: "SG", 53: "D"}
 ATANH = "(log((1+sqrt(x))/(1-sqrt(x)))/sqrt(x)-2)/x"
+
+
+def erfc_scaled(k: int) -> str:
+    """exp(a*a) erfc(a) (1 + 2 a) in (a - k) / (a + k): Shepherd and Laframboise, Math. Comp. 36, 1981."""
+    a = f"({k}*(1+x)/(1-x))"
+    return f"erfc({a})*exp({a}^2)*(1+2*{a})"
+
+
 POLYNOMIALS = (
     Polynomial("EXP_F64", "(exp(x)-1-x)/x^2", 9, "[-0.34666;0.34666]"),
     Polynomial("EXP_F32", "(exp(x)-1-x)/x^2", 4, "[-0.34666;0.34666]", 24),
@@ -41,6 +49,11 @@ POLYNOMIALS = (
     Polynomial("COSH_F32", "(cosh(sqrt(x))-1)/x", 2, "[1e-6;0.1202]", 24),
     Polynomial("LOG_F64", ATANH, 6, "[1e-9;0.02945]"),
     Polynomial("LOG_F32", ATANH, 2, "[1e-6;0.02945]", 24),
+    Polynomial("LOG_TAIL_F64", f"({ATANH}-2/3)/x", 6, "[1e-7;0.02945]"),
+    Polynomial("LOG_SHORT_F64", ATANH, 3, "[1e-9;0.02945]"),
+    Polynomial("EXP_SHORT_F64", "(exp(x)-1-x)/x^2", 5, "[-0.34666;0.34666]"),
+    Polynomial("CBRT_F64", "x^(-1/3)", 5, "[1;2]"),
+    Polynomial("CBRT_F32", "x^(-1/3)", 3, "[1;2]", 24),
     Polynomial("SIN_F64", "(sin(sqrt(x))/sqrt(x)-1)/x", 5, "[1e-9;0.617]"),
     Polynomial("SIN_F32", "(sin(sqrt(x))/sqrt(x)-1)/x", 2, "[1e-6;0.617]", 24),
     Polynomial("COS_F64", "(cos(sqrt(x))-1+x/2)/x^2", 5, "[1e-5;0.617]"),
@@ -53,6 +66,8 @@ POLYNOMIALS = (
     Polynomial("ERF_F32", "erf(sqrt(x))/sqrt(x)-1", 6, "[1e-6;0.85]", 24, "absolute"),
     Polynomial("LOG_ERFC_F64", "log(erfc(x))", 17, "[0.92;6]", 53, "erfc(x)"),
     Polynomial("LOG_ERFC_F32", "log(erfc(x))", 7, "[0.92;4]", 24, "erfc(x)"),
+    Polynomial("ERFC_F64", erfc_scaled(4), 22, "[-1;0.7501]"),
+    Polynomial("ERFC_F32", erfc_scaled(2), 10, "[-1;0.6731]", 24),
 )
 
 

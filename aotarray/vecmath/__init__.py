@@ -13,10 +13,12 @@ import numpy as np
 
 from aotarray.vecmath import (  # noqa: F401  (each registers its functions)
     conversions,
+    error_function,
     exponential,
     integers,
     inverse_trigonometric,
     logarithm,
+    power,
     rounding,
     trigonometric,
 )

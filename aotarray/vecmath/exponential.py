@@ -91,13 +91,23 @@ def exp2(x: Scalar) -> Scalar:
     return scale_twice(fma(r, p, 1.0), bits(shifted))
 
 
+def reduce_exp_pair(x: Scalar, offset: int) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+    """As `reduce_exp`, with the rounding error of r after it."""
+    f = format_of(x)
+    shifted = fma(x, LOG2E, f.magic + offset)
+    n = shifted - (f.magic + offset)
+    exact = fma(n, -f.ln2_high, x)
+    r = fma(n, -f.ln2_low, exact)
+    return n, r, fma(n, -f.ln2_low, exact - r), bits(shifted)
+
+
 def expm1_parts(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     """r, t and s with exp(x) - 1 = 2 (s (r + t) + (s - 1/2)); x is within the range of exp, and over -80."""
     f = format_of(x)
-    _, r, low_bits = reduce_exp(x, f.bias - 1)
+    _, r, lost, low_bits = reduce_exp_pair(x, f.bias - 1)
     s = from_bits(low_bits << f.shift)
     q = polynomial(r, c.EXP_F64 if f is F64 else c.EXP_F32)
-    return r, r * r * q, s
+    return r, fma(r * r, q, lost), s
 
 
 @define("expm1", "f32", "f64")
@@ -116,28 +126,32 @@ def tanh(x: Scalar) -> Scalar:
     return copysign(half / (half + 1.0), x)
 
 
-def sinh_cosh_parts(x: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-    """d, s, c, o with 2 sinh|x| = 4 (d (1 + c) + s o) and 2 cosh|x| = 4 (s (1 + c) + d o)."""
+def sinh_cosh_parts(x: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar]:
+    """d, s, e, r, o with sinh|x| = 2 (d (1 + e) + s (r + o)) and cosh|x| = 2 (s (1 + e) + d (r + o))."""
     f = format_of(x)
     a = minimum(fabs(x), 710.6 if f is F64 else 89.5)
-    n, r, low_bits = reduce_exp(a, f.bias - 2)
+    n, r, lost, low_bits = reduce_exp_pair(a, f.bias - 2)
     up = from_bits(low_bits << f.shift)
     down = from_bits((2 * (f.bias - 2) - low_bits) << f.shift)
     down = select(n < f.shift + 10.0, down, 0.0)
     z = r * r
-    o = fma(r * z, polynomial(z, c.SINH_F64 if f is F64 else c.SINH_F32), r)
+    o = fma(r * z, polynomial(z, c.SINH_F64 if f is F64 else c.SINH_F32), lost)
     e = z * polynomial(z, c.COSH_F64 if f is F64 else c.COSH_F32)
-    return up - down, up + down, e, o
+    return up - down, up + down, e, r, o
 
 
 @define("sinh", "f32", "f64")
 def sinh(x: Scalar) -> Scalar:
-    d, s, e, o = sinh_cosh_parts(x)
-    result = copysign((fma(d, e, s * o) + d) * 2.0, x)
+    d, s, e, r, o = sinh_cosh_parts(x)
+    high = fma(s, r, d)
+    lost = fma(s, r, d - high)
+    result = copysign((high + (fma(d, e, s * o) + lost)) * 2.0, x)
     return select(fabs(x) < 1e-20, x, result)
 
 
 @define("cosh", "f32", "f64")
 def cosh(x: Scalar) -> Scalar:
-    d, s, e, o = sinh_cosh_parts(x)
-    return (fma(s, e, d * o) + s) * 2.0
+    d, s, e, r, o = sinh_cosh_parts(x)
+    high = fma(d, r, s)
+    lost = fma(d, r, s - high)
+    return (high + (fma(s, e, d * o) + lost)) * 2.0

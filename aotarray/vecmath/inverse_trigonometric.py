@@ -13,6 +13,7 @@ from aotarray.vecmath.primitives import (
     constant,
     copysign,
     dtype_of,
+    estrin,
     exact_fma,
     fabs,
     fma,
@@ -32,7 +33,7 @@ HALF_PI = {
 def arctan_unit(q: Scalar) -> Scalar:
     """arctan(q) - q for 0 <= q <= 1."""
     z = q * q
-    return q * z * polynomial(z, c.ATAN_F64 if dtype_of(q) == "f64" else c.ATAN_F32)
+    return q * z * estrin(z, c.ATAN_F64 if dtype_of(q) == "f64" else c.ATAN_F32)
 
 
 @define("arctan", "f32", "f64")

@@ -13,6 +13,7 @@ from aotarray.vecmath import coefficients as c
 from aotarray.vecmath.payne_hanek import reduce_large
 from aotarray.vecmath.primitives import (
     Scalar,
+    add_fast,
     bits,
     convert,
     dtype_of,
@@ -50,21 +51,20 @@ def reduce_small(x: Scalar) -> Reduced:
     return r, fma(n, -low, error), bits(shifted)
 
 
-def sin_polynomial(r: Scalar, error: Scalar) -> Scalar:
-    """sin(r + error) for |r| <= pi/4."""
+def sin_pair(r: Scalar, error: Scalar) -> tuple[Scalar, Scalar]:
+    """sin(r + error) for |r| <= pi/4, as a sum."""
     z = r * r
-    tail = z * r * polynomial(z, c.SIN_F64 if dtype_of(r) == "f64" else c.SIN_F32)
-    return r + (tail + error)
+    return r, fma(z * r, polynomial(z, c.SIN_F64 if dtype_of(r) == "f64" else c.SIN_F32), error)
 
 
-def cos_polynomial(r: Scalar, error: Scalar) -> Scalar:
-    """cos(r + error) for |r| <= pi/4."""
+def cos_pair(r: Scalar, error: Scalar) -> tuple[Scalar, Scalar]:
+    """cos(r + error) for |r| <= pi/4, as a sum."""
     z = r * r
     half = 0.5 * z
     high = 1.0 - half
     lost = (1.0 - high) - half
-    tail = z * z * polynomial(z, c.COS_F64 if dtype_of(r) == "f64" else c.COS_F32)
-    return high + (tail + fma(-r, error, lost))
+    p = polynomial(z, c.COS_F64 if dtype_of(r) == "f64" else c.COS_F32)
+    return high, fma(z * z, p, fma(-r, error, lost))
 
 
 def finish_sin(reduced: Reduced, quadrant: int) -> Scalar:
@@ -74,15 +74,22 @@ def finish_sin(reduced: Reduced, quadrant: int) -> Scalar:
     if quadrant:
         n = n + quadrant
     odd = (n & 1) != 0
-    value = select(odd, cos_polynomial(r, error), sin_polynomial(r, error))
+    (sine, sine_low), (cosine, cosine_low) = sin_pair(r, error), cos_pair(r, error)
+    value = select(odd, cosine, sine) + select(odd, cosine_low, sine_low)
     return from_bits(bits(value) ^ ((n << SIGN_SHIFT[t]) & SIGN[t]))
 
 
 def finish_tan(reduced: Reduced) -> Scalar:
+    """The quotient of the two sums, its rounding error put back."""
     r, error, n = reduced
-    sine, cosine = sin_polynomial(r, error), cos_polynomial(r, error)
+    (sine, sine_low), (cosine, cosine_low) = sin_pair(r, error), cos_pair(r, error)
     odd = (n & 1) != 0
-    return select(odd, -cosine, sine) / select(odd, sine, cosine)
+    top, top_low = add_fast(select(odd, -cosine, sine), select(odd, -cosine_low, sine_low))
+    bottom, bottom_low = add_fast(select(odd, sine, cosine), select(odd, sine_low, cosine_low))
+    inverse = 1.0 / bottom
+    quotient = top * inverse
+    rest = exact_fma(-quotient, bottom, top) + fma(-quotient, bottom_low, top_low)
+    return fma(rest, inverse, quotient)
 
 
 def over(x: Scalar) -> Scalar:
