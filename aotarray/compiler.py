@@ -13,6 +13,7 @@ import numpy as np
 from . import __version__
 from .compile.cache import Cache
 from .emit.cpu import emit_module
+from .fusion.report import show_plan
 from .fusion.schedule import Plan, schedule
 from .graph import Graph
 from .passes import simplify
@@ -94,16 +95,6 @@ def source_of(plan: Plan) -> str:
     inputs = ", ".join(f"{n}: {i.type}" for n, i in zip(plan.graph.input_names, plan.graph.inputs, strict=True))
     outputs = ", ".join(str(o.type) for o in plan.graph.outputs)
     return emit_module(f"{plan.graph.name}({inputs}) -> {outputs}", plan.kernels)
-
-
-def show_plan(plan: Plan) -> str:
-    """One line a kernel."""
-    lines = []
-    for kernel in plan.kernels:
-        reads = [p.name for p in kernel.pointers if p.role == "in"]
-        writes = [p.name for p in kernel.pointers if p.role == "out"]
-        lines.append(f"{kernel.name}: reads {', '.join(reads) or 'nothing'}; writes {', '.join(writes)}; range {kernel.count}")
-    return "\n".join(lines) + "\n"
 
 
 @functools.cache

@@ -79,11 +79,11 @@ class Graph:
     ) -> Node:
         """The node `op(*operands, **params)`; its type is inferred where the op's rule can."""
         operands = tuple(operands)
+        type = type or infer(OPS[op], operands, params)
         key = (op, tuple(o.number for o in operands), tuple(sorted(params.items())), type)
         found = self._interned.get(key)
         if found is None:
-            inferred = type or infer(OPS[op], operands, params)
-            found = Node(OPS[op], operands, params, inferred, where, self._count)
+            found = Node(OPS[op], operands, params, type, where, self._count)
             self._count += 1
             self._interned[key] = found
         return found

@@ -100,3 +100,6 @@ class Kernel:
     collapse: tuple[tuple[str, ...], tuple[tuple[str, ...], ...]] | None = None
     summary: str = ""
     notes: list[str] = field(default_factory=list)
+    #: how often each op is computed for one element, and the graph nodes that are
+    ops: dict[str, int] = field(default_factory=dict)
+    computed: set[int] = field(default_factory=set)

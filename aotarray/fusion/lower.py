@@ -72,6 +72,13 @@ class GroupLowering:
         line = str(node.where) if node.where.line else ""
         self.nest.store(self.storage[node.number], index, self.nest.value(node, index), line)
 
+    def _over(self, what: str, axes: Sequence[int]) -> str:
+        """"rows of m in [n, m]", for summaries."""
+        domain = f"[{', '.join(map(str, self.group.domain))}]"
+        if len(axes) == len(self.group.domain):
+            return f"{what} {domain}"
+        return f"{what} {' x '.join(str(self.group.domain[a]) for a in axes) or 'one'} in {domain}"
+
     # -- map ------------------------------------------------------------------------------------
     def lower_map(self) -> list[Kernel]:
         nest, domain = self.nest, self.group.domain
@@ -83,15 +90,15 @@ class GroupLowering:
                 self.store_root(root, axes)
             nest.close()
             total = domain[0] if domain else 1
-            return [nest.finish(total, total, grain=64)]
+            return [nest.finish(total, total, grain=64, summary=self._over("every element of", axes))]
         nest.loops = list(self.variables)
-        nest.extents = [nest.loop_extent(d) for d in domain]
+        nest.extents = [nest.loop_extent(d, v) for d, v in zip(domain, self.variables, strict=True)]
         self.open_segments("begin", "end")
         for root in self.group.roots:
             self.store_root(root, axes)
         nest.close(2)
         total = sizes.product(domain)
-        return [nest.finish(total, total, grain=64)]
+        return [nest.finish(total, total, grain=64, summary=self._over("every element of", axes))]
 
     def open_segments(self, begin: str, end: str) -> None:
         """Loops over elements [begin, end) of the whole domain, row by row: two loops at the top."""
@@ -215,7 +222,11 @@ class GroupLowering:
                 self.store_root(root, group.outer)
         nest.close()
         rows = sizes.product(group.outer_shape)
-        return [nest.finish(rows, sizes.product(group.domain))]
+        passes = max(level.values())
+        summary = f"{self._over('rows of', group.reduced)}, {passes} pass{'es' if passes > 1 else ''} over each"
+        kept_ops = sorted({n.op.name for nodes in kept.values() for n in nodes})
+        summary += f", keeping {', '.join(kept_ops)} in cache" if kept_ops else ""
+        return [nest.finish(rows, sizes.product(group.domain), summary=summary)]
 
     def _row_loop(
         self, folds: list[Node], stores: list[Node], keep: list[Node], places: dict[int, Storage]
@@ -388,7 +399,9 @@ class GroupLowering:
             nest.close()
         nest.close()
         count = sizes.product(group.domain[a] for a in lead) * blocks
-        return [nest.finish(count, sizes.product(group.domain))]
+        passes = max(level.values())
+        summary = f"{self._over('columns of', group.reduced)} in blocks of {COLUMN_BLOCK}, {passes} pass{'es' if passes > 1 else ''}"
+        return [nest.finish(count, sizes.product(group.domain), summary=summary)]
 
     def _keep_column_values(self, folds: list[Node], stores: list[Node]) -> None:
         """Values of a column that the next pass over its rows needs, computed once instead of in every row."""
@@ -525,7 +538,7 @@ class GroupLowering:
         partials = {f.number: new_temporary(f"{f.op.name}_partial", self._wide_code(f), (blocks,)) for f in self.folds}
         block = nest.fresh("block")
         nest.loops = list(self.variables)
-        nest.extents = [nest.loop_extent(d) for d in group.domain]
+        nest.extents = [nest.loop_extent(d, v) for d, v in zip(group.domain, self.variables, strict=True)]
         nest.open(For(block, "begin", "end"))
         extent = " * ".join(nest.extents)
         nest.emit(Let("first", f"{block}*{REDUCTION_BLOCK}"))
@@ -560,7 +573,8 @@ class GroupLowering:
             value: Value = self.settle_wide(f, acc[f.number], lost.get(f.number))
             nest.store(partials[f.number], (sizes.name(block),), value)
         nest.close()
-        first = nest.finish(blocks, total)
+        summary = f"{self._over('all of', group.reduced)} in blocks of {REDUCTION_BLOCK}"
+        first = nest.finish(blocks, total, summary=summary)
         return [first, self._join_partials(second, partials, blocks, total)]
 
     def settle_wide(self, fold: Node, acc: tuple[str, ...], lost: tuple[str, ...] | None) -> Value:
@@ -596,7 +610,7 @@ class GroupLowering:
             if self.is_result(root):
                 self.store_root(root, ())
         nest.close()
-        return nest.finish(1, blocks)
+        return nest.finish(1, blocks, summary="the blocks' results, joined")
 
     # -- sequential folds ---------------------------------------------------------------------------
     def lower_scan(self) -> list[Kernel]:
@@ -625,7 +639,9 @@ class GroupLowering:
             nest.emit(Let(a, new))
         nest.store(self.storage[root.number], self.at(root, range(len(self.group.domain))), self._wide(acc), str(root.where))
         nest.close(2 if axis is not None else 1)
-        return [nest.finish(sizes.product(self.group.domain[a] for a in outer), sizes.product(self.group.domain))]
+        count = sizes.product(self.group.domain[a] for a in outer)
+        summary = self._over("running along", [] if axis is None else [axis])
+        return [nest.finish(count, sizes.product(self.group.domain), summary=summary)]
 
     def _domain_axis(self, root: Node, axis: int) -> int | None:
         shape = root.operands[0].shape
@@ -673,4 +689,4 @@ class GroupLowering:
             nest.close()
         nest.store(self.storage[root.number], self.at(root, outer), where, str(root.where))
         nest.close()
-        return [nest.finish(sizes.product(self.group.domain), sizes.product(full))]
+        return [nest.finish(sizes.product(self.group.domain), sizes.product(full), summary=self._over("for each of", outer))]

@@ -67,6 +67,8 @@ class Nest:
         self.inline_root: set[int] = set()
         self.kept: dict[tuple[int, Index], tuple[Storage, Index]] = {}
         self.counter = 0
+        self.ops: dict[str, int] = {}
+        self.computed: set[int] = set()
 
     # -- names and parameters -----------------------------------------------------------------
     def fresh(self, stem: str) -> str:
@@ -92,13 +94,9 @@ class Nest:
     def _is_variable(self, name: str) -> bool:
         return any(name in scope.variables for scope in self.scopes)
 
-    def loop_extent(self, dim: Dim) -> str:
+    def loop_extent(self, dim: Dim, variable: str) -> str:
         """The extent of a loop as a parameter of its own, so that the launcher may merge loops."""
-        if isinstance(dim, int):
-            text = f"size_{dim}"
-        else:
-            text = "n_" + "".join(c if c.isalnum() else "_" for c in str(dim)).strip("_")
-        name = self.fresh(text)
+        name = self.fresh(f"n_{variable}")
         self.integers[name] = Integer(name, dim)
         return name
 
@@ -123,7 +121,6 @@ class Nest:
 
     def offset(self, place: Storage, index: Index) -> str:
         """The element offset of an index, as source text."""
-        total: Dim = 0
         dense: Dim = 1
         strides: list[Dim] = [0] * len(index)
         for axis in reversed(range(len(index))):
@@ -138,10 +135,17 @@ class Nest:
             else:
                 strides[axis] = dense
                 dense = dense * self._dense_extent(place.shape[axis], index[axis])
-        for i, s in zip(index, strides, strict=True):
-            total = total + i * s
         self._note_purity(place, index)
-        return self.size(total)
+        terms = [self._term(i, s) for i, s in zip(index, strides, strict=True) if i != 0]
+        return " + ".join(terms) or "0"
+
+    def _term(self, index: Dim, stride: Dim) -> str:
+        """`index*stride` as source text."""
+        if stride == 1:
+            return self.size(index)
+        if index == 1:
+            return self.size(stride)
+        return "*".join(t if t.isalnum() or t.isidentifier() else f"({t})" for t in (self.size(index), self.size(stride)))
 
     def _dense_extent(self, dim: Dim, index: Dim) -> Dim:
         """In a nest whose loops may merge, the extents of stored arrays are the loops' own parameters."""
@@ -287,6 +291,8 @@ class Nest:
 
     def _elementwise(self, node: Node, operands: list[Value], home: Scope) -> Value:
         line = str(node.where) if node.where.line else ""
+        self.ops[node.op.name] = self.ops.get(node.op.name, 0) + 1
+        self.computed.add(node.number)
         codes = [o.type.code for o in node.operands]
         self.cost += node.op.cost
         spelled = scalar.spell(node.op, codes, node.type.code, operands, lambda e: self._let(home, e, line))
@@ -478,7 +484,7 @@ class Nest:
             collapse = (tuple(self.extents), tuple(tuple(s) for s in self.operand_strides.values()))
         return Kernel(
             self.name, list(self.pointers.values()), list(self.integers.values()), self.scopes[0].statements,
-            count, work, max(1, self.cost) * 25, grain, place, collapse, summary,
+            count, work, max(1, self.cost) * 25, grain, place, collapse, summary, [], self.ops, self.computed,
         )  # fmt: skip
 
 

@@ -27,6 +27,8 @@ class Plan:
     program: Program
     kernels: list[Kernel]
     graph: Graph
+    #: slot of each size
+    sizes: dict[Dim, int]
 
 
 class Slots:
@@ -123,7 +125,7 @@ class Scheduler:
             tuple(self.instructions), tuple(self.outputs[k] for k in range(len(graph.outputs))),
             tuple(k.name for k in self.kernels), bytes(self.constants),
         )  # fmt: skip
-        return Plan(program, self.kernels, graph)
+        return Plan(program, self.kernels, graph, self.slots.numbers)
 
     # -- buffers ------------------------------------------------------------------------------
     def _arguments(self) -> tuple[Arg, ...]:

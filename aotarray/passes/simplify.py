@@ -37,10 +37,10 @@ def fold_views(graph: Graph) -> Graph:
 
 
 def simplify_algebra(graph: Graph) -> Graph:
-    """Drop ops that change no bit: casts to the same dtype, positive, double transposes of sign.
+    """Drop ops that change no bit: casts to the same dtype, positive, signs that cancel or are dropped.
 
-    before   %1 = cast(%0, dtype=float64) : f64;  %2 = negative(negative(%1))
-    after    %0
+    before   %1 = cast(%0, dtype=float64) : f64;  %2 = absolute(negative(%1))
+    after    %2 = absolute(%0)
     """
 
     def rule(new: Graph, node: Node, operands: tuple[Node, ...]) -> Node:
@@ -49,6 +49,8 @@ def simplify_algebra(graph: Graph) -> Graph:
             return operands[0]
         if name == "positive" or (name == "conjugate" and node.dtype.kind != "c"):
             return operands[0]
+        if name in ("absolute", "fabs") and operands[0].op.name == "negative" and node.dtype.kind == "f":
+            return new.apply(name, operands[0].operands, node.where)
         if name == "negative" and operands[0].op.name == "negative" and node.dtype.kind in "fc":
             return operands[0].operands[0]
         return same(new, node, operands)

@@ -1,0 +1,66 @@
+"""A lowered plan as text: what each loop nest reads, writes, computes and recomputes, in bytes an element."""
+
+from __future__ import annotations
+
+from .. import sizes
+from ..loops import Kernel
+from ..ops import OPS
+from ..program import Buffer, KernelCall, LibraryCall, RaiseIf
+from ..sizes import Dim
+from ..types import DTYPE_OF_CODE
+from .schedule import Plan
+
+
+def show_plan(plan: Plan) -> str:
+    """The instructions of a plan in order, and the memory that they need beside arguments and results."""
+    count = len(plan.kernels)
+    lines = [f"{plan.graph.name}: {count} loop nest{'s' if count != 1 else ''}", ""]
+    for instruction in plan.program.instructions:
+        if isinstance(instruction, KernelCall):
+            lines += _kernel(plan, plan.kernels[instruction.kernel])
+        elif isinstance(instruction, LibraryCall):
+            lines += [instruction.name, f"  a NumPy call on buffers {', '.join(map(str, instruction.operands))}", ""]
+        elif isinstance(instruction, RaiseIf):
+            lines += [f"raise {instruction.exception} when an index was out of bounds", ""]
+    temporaries = [b for b in plan.program.buffers if b.kind == "temp"]
+    if temporaries:
+        lines.append("temporaries: " + ", ".join(_array(plan, b) for b in temporaries))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _kernel(plan: Plan, kernel: Kernel) -> list[str]:
+    names = {p.buffer: p.name for p in kernel.pointers}
+    arrays = [(p, plan.program.buffers[p.buffer]) for p in kernel.pointers if p.role != "scratch"]
+    reads = [f"{names[p.buffer]} {_array(plan, b)}" for p, b in arrays if p.role == "in"]
+    writes = [f"{names[p.buffer]} {_array(plan, b)}" for p, b in arrays if p.role == "out"]
+    lines = [kernel.name, f"  over        {kernel.summary}"]
+    lines.append(f"  reads       {', '.join(reads) or 'nothing'}")
+    lines.append(f"  writes      {', '.join(writes)}")
+    lines.append(f"  moves       {_traffic(plan, kernel, [b for _, b in arrays])}")
+    computed = ", ".join(f"{n} {name}" for name, n in sorted(kernel.ops.items(), key=lambda item: (-OPS[item[0]].cost, item[0])))
+    lines.append(f"  computes    {computed or 'nothing'}")
+    others = {n for k in plan.kernels if k is not kernel for n in k.computed}
+    again = [n for n in plan.graph.nodes() if n.number in kernel.computed & others]
+    lines.append(f"  recomputes  {', '.join(sorted({n.op.name for n in again})) or 'nothing'}")
+    return [*lines, ""]
+
+
+def _array(plan: Plan, buffer: Buffer) -> str:
+    return f"{buffer.dtype}[{', '.join(str(d) for d in _shape(plan, buffer))}]"
+
+
+def _shape(plan: Plan, buffer: Buffer) -> list[Dim]:
+    names = {slot: dim for dim, slot in plan.sizes.items()}
+    return [names[d] for d in buffer.dims]
+
+
+def _traffic(plan: Plan, kernel: Kernel, buffers: list[Buffer]) -> str:
+    """Bytes an element of the nest, from arrays as large as it; smaller arrays are read again from cache."""
+    full, smaller = 0, 0
+    for buffer in buffers:
+        if sizes.product(_shape(plan, buffer)) == kernel.work:
+            full += DTYPE_OF_CODE[buffer.dtype].itemsize
+        else:
+            smaller += 1
+    text = f"{full} bytes an element"
+    return text + (f", and {smaller} smaller array{'s' if smaller > 1 else ''}" if smaller else "")
