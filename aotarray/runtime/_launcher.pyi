@@ -1,6 +1,6 @@
 """Types of the compiled launcher (launcher.c)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -41,9 +41,11 @@ class Dispatcher:
     """A callable that runs the first of its programs that fits, and else calls self._slow(args, kwargs)."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-    def _slow(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], /) -> Any: ...
+    def _slow(self, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any: ...
     def _add_entry(self, program: Program, kind: Literal["single", "tuple"], /) -> None: ...
     def _clear_entries(self) -> None: ...
+    def _set_parameters(self, names: tuple[str, ...], /) -> None:
+        """Name the parameters, once, when none is static: calls with keywords and out= are then fast too."""
 
 def import_names() -> tuple[str, ...]:
     """Names of the C functions that images may import."""

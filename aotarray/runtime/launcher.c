@@ -1550,7 +1550,7 @@ static void program_dealloc(PyObject *object)
     free_object(object);
 }
 
-#define FAST_LEAVES 16
+#define FAST_LEAVES 32
 
 /* Leaves of a sequence of arguments; `inline_leaves` has room for FAST_LEAVES. */
 static Leaf *open_leaves(PyObject *tuple, Leaf *inline_leaves)
@@ -1684,6 +1684,7 @@ typedef struct {
     PyObject_HEAD
     Entry *entries;
     Py_ssize_t count, room;
+    PyObject *names; /* of parameters, when keywords may be sorted here; set once */
     pthread_mutex_t lock;
 } DispatcherObject;
 
@@ -1740,6 +1741,16 @@ static int dispatcher_clear(PyObject *object)
     return 0;
 }
 
+static PyObject *dispatcher_set_parameters(PyObject *object, PyObject *names)
+{
+    DispatcherObject *self = (DispatcherObject *)object;
+    if (self->names || !PyTuple_Check(names))
+        return PyErr_Format(PyExc_TypeError, "_set_parameters() takes a tuple of names, once");
+    Py_INCREF(names);
+    self->names = names;
+    Py_RETURN_NONE;
+}
+
 static PyObject *dispatcher_clear_entries(PyObject *self, PyObject *Py_UNUSED(none))
 {
     dispatcher_clear(self);
@@ -1758,6 +1769,7 @@ static void dispatcher_dealloc(PyObject *self)
 {
     PyObject_GC_UnTrack(self);
     dispatcher_clear(self);
+    Py_XDECREF(((DispatcherObject *)self)->names);
     pthread_mutex_destroy(&((DispatcherObject *)self)->lock);
     free_object(self);
 }
@@ -1798,24 +1810,54 @@ static PyObject *call_slow(PyObject *self, PyObject *args, PyObject *kwargs)
     return result;
 }
 
+/* Sorts arguments by parameter into `values` (borrowed), and finds `out`. Returns their number; -1 when
+ * Python code has to. */
+static Py_ssize_t sort_arguments(const DispatcherObject *self, PyObject *args, PyObject *kwargs, PyObject **values, PyObject **out)
+{
+    Py_ssize_t count = PyTuple_Size(args), keywords = kwargs ? PyDict_Size(kwargs) : 0;
+    if (count > FAST_LEAVES) return -1;
+    for (Py_ssize_t i = 0; i < count; i++) values[i] = PyTuple_GetItem(args, i);
+    if (keywords == 0) return count;
+    Py_ssize_t parameters = self->names ? PyTuple_Size(self->names) : 0;
+    if (count > parameters || parameters > FAST_LEAVES) return -1;
+    for (; count < parameters; count++, keywords--) {
+        values[count] = PyDict_GetItemWithError(kwargs, PyTuple_GetItem(self->names, count));
+        if (!values[count]) return -1;
+    }
+    if (keywords && (*out = PyDict_GetItemString(kwargs, "out"))) keywords--;
+    return keywords ? -1 : count;
+}
+
+/* The outs that `*out` means for a result of this kind, put into `room` when there are several; NULL when
+ * Python code has to see to it. */
+static PyObject **sort_outs(PyObject **out, const Entry *entry, PyObject **room)
+{
+    Py_ssize_t count = entry->program->program.head->n_outputs;
+    if (entry->kind == RESULT_SINGLE) return PyTuple_Check(*out) ? NULL : out;
+    if (!PyTuple_Check(*out) || PyTuple_Size(*out) != count || count > FAST_LEAVES) return NULL;
+    for (Py_ssize_t i = 0; i < count; i++) room[i] = PyTuple_GetItem(*out, i);
+    return room;
+}
+
 static PyObject *dispatcher_call(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     DispatcherObject *self = (DispatcherObject *)object;
-    Py_ssize_t count = PyTuple_Size(args);
-    if ((kwargs && PyDict_Size(kwargs)) || self->count == 0) return call_slow(object, args, kwargs);
-    Leaf inline_leaves[FAST_LEAVES], *leaves = open_leaves(args, inline_leaves);
-    if (!leaves) return NULL;
+    PyObject *values[FAST_LEAVES], *room[FAST_LEAVES], *out = NULL, **outs = NULL, *result = NULL;
+    Leaf leaves[FAST_LEAVES];
     Frame frame;
     Entry entry;
-    PyObject *result = NULL;
+    Py_ssize_t count = self->count ? sort_arguments(self, args, kwargs, values, &out) : -1;
+    if (count < 0) return PyErr_Occurred() ? NULL : call_slow(object, args, kwargs);
+    for (Py_ssize_t i = 0; i < count; i++) leaf_read(&leaves[i], values[i]);
     int found = find_entry(self, leaves, count, &frame, &entry);
     if (found > 0) {
-        if (frame_run(&frame, NULL) == 0)
+        if (out && out != Py_None && !(outs = sort_outs(&out, &entry, room))) found = 0;
+        else if (frame_run(&frame, outs) == 0)
             result = entry.kind == RESULT_SINGLE ? frame_take(&frame, 0) : frame_take_tuple(&frame);
         frame_close(&frame);
         Py_DECREF((PyObject *)entry.program);
     }
-    close_leaves(leaves, inline_leaves, count);
+    leaves_close(leaves, count);
     return found ? result : call_slow(object, args, kwargs);
 }
 
@@ -1832,6 +1874,8 @@ static PyType_Spec dispatcher_spec = {
         {Py_tp_methods, (PyMethodDef[]){
             {"_add_entry", dispatcher_add, METH_VARARGS, "_add_entry($self, program, kind, /)\n--\n\n"
              "Try this program first. Its outputs are returned as kind says: 'single' or 'tuple'."},
+            {"_set_parameters", dispatcher_set_parameters, METH_O, "_set_parameters($self, names, /)\n--\n\n"
+             "Name the parameters, which are all arrays or numbers: calls with keywords, and with out=, are then fast too."},
             {"_clear_entries", dispatcher_clear_entries, METH_NOARGS, "_clear_entries($self, /)\n--\n\nForget all programs."},
             {NULL, NULL, 0, NULL}}},
         {0, NULL},
