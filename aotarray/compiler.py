@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,7 +144,16 @@ def compile_plan(plan: Plan) -> Compiled:
 def _versions() -> tuple[str, ...]:
     from importlib.metadata import version
 
-    return (__version__, version("numba"), version("llvmlite"), np.__version__)
+    return (__version__, version("numba"), version("llvmlite"), np.__version__, _code_digest())
+
+
+def _code_digest() -> str:
+    """A digest of the sources that turn loop nests into machine code, so that a change of them is a new key."""
+    digest = hashlib.sha256()
+    for layer in ("compile", "vecmath"):
+        for path in sorted((Path(__file__).parent / layer).glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def kernel_objects(plan: Plan, levels: Sequence[str]) -> list[bytes]:
@@ -165,7 +176,7 @@ def kernel_objects(plan: Plan, levels: Sequence[str]) -> list[bytes]:
 
 def versions() -> dict[str, str]:
     """What made the code, by name."""
-    return dict(zip(("aotarray", "numba", "llvmlite", "numpy"), _versions(), strict=True))
+    return dict(zip(("aotarray", "numba", "llvmlite", "numpy"), _versions(), strict=False))
 
 
 def _pack(image: Image, offsets: list[int]) -> bytes:

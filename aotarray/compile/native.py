@@ -15,6 +15,8 @@ from .numba_ir import kernel_ir
 #: instruction-set levels of x86-64, least first, with the CPU name LLVM knows
 LEVELS = ("v2", "v3", "v4")
 
+#: LLVM halves the vectors of x86-64-v4 unless told that the full width is wanted
+_ATTRIBUTES = {"v4": '"prefer-vector-width"="512" "min-legal-vector-width"="512"'}
 _SCALAR_SYMBOL = re.compile(r'^declare .*?@"?(aot_\w+)"?\(', re.MULTILINE)
 
 
@@ -53,7 +55,7 @@ def optimised(texts: Sequence[str], level: str, suffix: str = "") -> Any:
         library = without_fma(library)
     machine = target_machine(level)
     try:
-        module = llvm.parse_assembly(_assembled(texts, library, suffix))
+        module = llvm.parse_assembly(_assembled(texts, library, suffix, _ATTRIBUTES.get(level, "")))
         module.verify()
     except RuntimeError as error:
         raise CompileError(f"LLVM refused the generated code: {error}") from error
@@ -82,7 +84,7 @@ _METADATA = re.compile(r"!(\d+)\b")
 _DEFINED = re.compile(r'^(?:define|declare) .*?@"?([\w.$]+)"?\(', re.MULTILINE)
 
 
-def _assembled(texts: Sequence[str], library: str, suffix: str) -> str:
+def _assembled(texts: Sequence[str], library: str, suffix: str, attributes: str) -> str:
     """One module's text: kernels, then the scalar functions, each declaration once and none of what is defined."""
     import llvmlite.binding as llvm
 
@@ -106,7 +108,7 @@ def _assembled(texts: Sequence[str], library: str, suffix: str) -> str:
                 declared.add(name)
             lines.append(line)
     joined = "\n".join(lines)
-    return joined.replace("_AOTARRAY_SUFFIX", suffix)
+    return joined.replace("_AOTARRAY_SUFFIX", suffix).replace("_AOTARRAY_ATTRIBUTES", attributes)
 
 
 def _with_entry(kernel: Kernel, text: str, mangled: str) -> str:
@@ -124,7 +126,7 @@ def _with_entry(kernel: Kernel, text: str, mangled: str) -> str:
 
 def _entry(kernel: Kernel, body: str) -> str:
     """The function with the kernel ABI: unpack, and take the fast path when all last axes have stride 1."""
-    lines = [f"define void @{kernel.name}_AOTARRAY_SUFFIX(ptr %pointers, ptr %ints, ptr %scratch, i64 %begin, i64 %end) nounwind {{"]
+    lines = [f"define void @{kernel.name}_AOTARRAY_SUFFIX(ptr %pointers, ptr %ints, ptr %scratch, i64 %begin, i64 %end) nounwind _AOTARRAY_ATTRIBUTES {{"]
     lines.append("  %result = alloca ptr")
     call: list[str] = []
     arrays = [p for p in kernel.pointers if p.role != "scratch"]
