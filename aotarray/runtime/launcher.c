@@ -1833,6 +1833,7 @@ static Py_ssize_t sort_arguments(const DispatcherObject *self, PyObject *args, P
 static PyObject **sort_outs(PyObject **out, const Entry *entry, PyObject **room)
 {
     Py_ssize_t count = entry->program->program.head->n_outputs;
+    room[0] = NULL;
     if (entry->kind == RESULT_SINGLE) return PyTuple_Check(*out) ? NULL : out;
     if (!PyTuple_Check(*out) || PyTuple_Size(*out) != count || count > FAST_LEAVES) return NULL;
     for (Py_ssize_t i = 0; i < count; i++) room[i] = PyTuple_GetItem(*out, i);
