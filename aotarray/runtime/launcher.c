@@ -7,6 +7,9 @@
  * It uses CPython's limited API and no NumPy headers. Programs are described in aotarray/program.py and
  * laid out as words by aotarray/runtime/encode.py; what a program refers to was verified there.
  *
+ * In order: programs (rows), NumPy, leaves (arguments), threads, frames (one run), instructions, C functions
+ * for kernels; then either images, programs and dispatchers for jit, or functions of a built module.
+ *
  * Alone, for development:
  *   cc -O2 -fPIC -shared -Wall -Wextra $(python3-config --includes) launcher.c \
  *      -o _launcher.abi3.so -lm -lpthread
