@@ -47,7 +47,7 @@ def trace_function(
         node = trace.graph.input(kind, label)
         leaves.append(Tracer(trace, Storage(node, "" if kind.weak else label)))
     args, kwargs = rebuild(leaves)
-    with running(trace), standing_in(), np.errstate(all="ignore"):
+    with running(trace), standing_in(function), np.errstate(all="ignore"):
         result = function(*args, **kwargs)
         found: list[Any] = []
         structure = flatten(result, found)

@@ -9,7 +9,7 @@ METHODS        ndarray method or property name -> rule(tracer, ...), installed o
 from __future__ import annotations
 
 from .registry import FUNCTIONS, METHODS, UFUNC_METHODS, UFUNCS
-from . import reductions, shaping, elementwise  # noqa: F401  isort: skip
+from . import reductions, shaping, elementwise, creation  # noqa: F401  isort: skip
 from .shaping import stack_sequence
 from .registry import install
 
