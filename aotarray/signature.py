@@ -54,12 +54,11 @@ class Signature:
                 raise ValueError(f"static_argnames: {function_name(function)} has no parameter {unknown[0]!r}")
         return cls(function_name(function), parameters, tuple(static))
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any], fixed_defaults: bool = False) -> Bound:
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
         """Name and flatten the arguments of a call; TypeError as Python gives it for a wrong call.
 
-        With `fixed_defaults`, parameters that are not given are static with their default values.
+        Parameters that are not given keep their defaults, which become part of the program.
         """
-        static = set(self.static)
         if self.parameters is None:
             named = [(f"arg{k}", v) for k, v in enumerate(args)] + list(kwargs.items())
         else:
@@ -67,10 +66,6 @@ class Signature:
                 bound = self.parameters.bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError(f"{self.name}() {error}") from None
-            given = set(bound.arguments)
-            bound.apply_defaults()
-            if fixed_defaults:
-                static |= set(bound.arguments) - given
             args, kwargs = bound.args, bound.kwargs
             named = self._named(args, kwargs)
         leaves: list[Any] = []
@@ -78,7 +73,7 @@ class Signature:
         structures: list[Structure | None] = []
         statics: list[tuple[str, Any]] = []
         for name, value in named:
-            if name in static:
+            if name in self.static:
                 try:
                     hash(value)
                 except TypeError:
@@ -132,7 +127,7 @@ class Signature:
             else:
                 named[parameter.name] = parameter.spec
         try:
-            bound = self.bind(*self._templates(positional, named), fixed_defaults=True)
+            bound = self.bind(*self._templates(positional, named))
         except TypeError as error:
             raise SpecError(f"spec {text!r} does not fit: {error}") from None
         leaves = [v if isinstance(v, ArrayType) else _default_type(v) for v in bound.leaves]
