@@ -87,9 +87,8 @@ def _spell_real(op: Op, code: str, result: str, texts: Sequence[str]) -> str:
         if code == "f16" and op.name in ("nextafter", "spacing"):
             return f"half_{op.name}({', '.join(texts)})"
         return f"{op.name}({', '.join(texts)})"
-    narrow = result[0] in "iu" and result not in ("i64", "u64")
-    if "{T}" in template and not narrow:
-        template = template.replace("{T}(", "", 1)[:-1]
+    if template.startswith("{T}(") and result == "i64":  # what Python's arithmetic gives anyway
+        template = template.removeprefix("{T}(")[:-1]
     return template.format(*texts, T=CONSTRUCTOR[result])
 
 
@@ -120,7 +119,7 @@ def cast(value: Value, source: str, target: str) -> Value:
     if source == "f16" and target == "f32":
         return value
     if source in ("f16", "f32", "f64") and target[0] in "iu":
-        return f"to_{CONSTRUCTOR[target]}({value})"
+        return f"to_{target}({value})"
     return f"{CONSTRUCTOR[target]}({value})"
 
 
@@ -135,6 +134,8 @@ def _complex(op: Op, codes: Sequence[str], result: str, operands: Sequence[Value
     pairs = [o if isinstance(o, tuple) else (o, "0.0") for o in operands]
     if rule is not None:
         return rule(pairs, let)
+    if op.name in ("divide", "reciprocal"):
+        return _DIVISIONS[op.name](pairs, let, str(_real(1, PART[result])))
     if op.name in _COMPLEX_FUNCTIONS:
         flat = ", ".join(part for pair in pairs for part in pair)
         return f"complex_{op.name}_real({flat})", f"complex_{op.name}_imag({flat})"
@@ -143,7 +144,7 @@ def _complex(op: Op, codes: Sequence[str], result: str, operands: Sequence[Value
 
 _COMPLEX_FUNCTIONS = {
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh",
-    "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "power", "divide", "reciprocal", "sign",
+    "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "power", "sign",
 }  # fmt: skip
 
 Pair = tuple[str, str]
@@ -152,6 +153,31 @@ Pair = tuple[str, str]
 def _multiply(pairs: Sequence[Pair], let: Let) -> Value:
     (a, b), (c, d) = pairs
     return f"{a} * {c} - {b} * {d}", f"{a} * {d} + {b} * {c}"
+
+
+def _divide(pairs: Sequence[Pair], let: Let, one: str) -> Value:
+    """Smith's algorithm as NumPy's loop has it (numpy/_core/src/umath/loops.c.src), without its branches."""
+    (a, b), (c, d) = pairs
+    wide = let(f"fabs({c}) >= fabs({d})")
+    zero = let(f"({c} == 0) & ({d} == 0)")
+    high, low = let(f"where({wide}, {c}, {d})"), let(f"where({wide}, {d}, {c})")
+    ratio = let(f"{low} / {high}")
+    scale = let(f"{one} / ({high} + {low} * {ratio})")
+    real = let(f"where({wide}, {a} + {b} * {ratio}, {a} * {ratio} + {b}) * {scale}")
+    imag = let(f"where({wide}, {b} - {a} * {ratio}, {b} * {ratio} - {a}) * {scale}")
+    return f"where({zero}, {a} / fabs({c}), {real})", f"where({zero}, {b} / fabs({c}), {imag})"
+
+
+def _reciprocal(pairs: Sequence[Pair], let: Let, one: str) -> Value:
+    ((a, b),) = pairs
+    wide = let(f"fabs({b}) <= fabs({a})")
+    high, low = let(f"where({wide}, {a}, {b})"), let(f"where({wide}, {b}, {a})")
+    ratio = let(f"{low} / {high}")
+    scale = let(f"{high} + {low} * {ratio}")
+    return f"where({wide}, {one}, {ratio}) / {scale}", f"where({wide}, -{ratio}, -{one}) / {scale}"
+
+
+_DIVISIONS: dict[str, Callable[[Sequence[Pair], Let, str], Value]] = {"divide": _divide, "reciprocal": _reciprocal}
 
 
 def _compare(symbol: str) -> Callable[[Sequence[Pair], Let], Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 import threading
@@ -35,6 +36,7 @@ class Trace:
         """The size as an int. In `jit` this makes it part of the key; in `build` it is an error."""
         if isinstance(size, int):
             return size
+        self.require_open()
         if self.hints is None:
             raise SizeError(
                 f"{here()}: size {size} is needed as a Python int ({purpose}), which would freeze it; "
@@ -43,6 +45,40 @@ class Trace:
         value = sizes.evaluate(size, self.hints)
         self.graph.require("eq", size, value, f"this program was made for {size} = {{b}}, not {{a}}")
         return value
+
+    def decide(self, a: Dim, relation: str, b: Dim) -> bool:
+        """Whether `a relation b` ("eq", "ne", "lt", "le", "gt", "ge"). In `jit` the outcome becomes part of the key."""
+        self.require_open()
+        known = _provable(a, relation, b)
+        if known is not None:
+            return known
+        if self.hints is None:
+            raise SizeError(
+                f"{here()}: {a} {_SIGNS[relation]} {b} is not known ahead of time, and a condition needs it; "
+                f"give the sizes fixed values in the spec, or use np.where or slices, which need no condition"
+            )
+        outcome: bool = getattr(operator, relation)(sizes.evaluate(a, self.hints), sizes.evaluate(b, self.hints))
+        if not outcome:
+            relation = _OPPOSITE[relation]
+        if relation in ("lt", "le"):
+            a, b, relation = b, a, {"lt": "gt", "le": "ge"}[relation]
+        if relation == "gt":
+            b, relation = b + 1, "ge"
+        self.graph.require(relation, a, b, f"this program was made for sizes of which {a} {relation} {b}, not {{a}} and {{b}}")
+        return outcome
+
+    def require_open(self) -> None:
+        """LeakError when the trace is over, or is another thread's."""
+        if not self.open:
+            raise LeakError(
+                f"{here()}: a traced value is used after its function returned; return it from the function instead of "
+                f"keeping it"
+            )
+        if self.thread != threading.get_ident():
+            raise LeakError(
+                f"{here()}: a traced value is used in another thread than the one that traces; return it from the "
+                f"function, and start threads outside"
+            )
 
     def hint(self, size: Dim) -> int | None:
         """The size in the call being traced, without fixing it."""
@@ -59,6 +95,26 @@ class Trace:
             raise ValueError(f"{here()}: {what}: sizes {_shown(a, ha)} and {_shown(b, hb)} differ")
         self.graph.require("eq", a, b, f"{what}: {a} is {{a}} but {b} is {{b}}")
         return a if isinstance(a, int) else b
+
+
+_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+
+
+def _provable(a: Dim, relation: str, b: Dim) -> bool | None:
+    """The outcome where it is the same for all sizes."""
+    difference = a - b
+    if isinstance(difference, int):
+        found: bool = getattr(operator, relation)(difference, 0)
+        return found
+    if relation in ("lt", "ge") and sizes.never_negative(difference):
+        return relation == "ge"
+    if relation in ("gt", "le") and sizes.never_negative(-difference):
+        return relation == "le"
+    positive = sizes.never_negative(difference - 1), sizes.never_negative(-difference - 1)
+    if any(positive):
+        return relation == "ne" or (relation in ("gt", "ge") if positive[0] else relation in ("lt", "le"))
+    return None
 
 
 def _shown(size: Dim, value: int | None) -> str:

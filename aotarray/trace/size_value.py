@@ -19,7 +19,9 @@ class SizeValue:
     """A named or derived size. `+ - * // %` with ints and sizes stay symbolic; asking for an int fixes it."""
 
     __slots__ = ("dim", "trace")
-    __array_ufunc__: Any  # set by tracer.py, so that arrays and NumPy scalars combine with sizes as traced values
+    # Set by tracer.py, so that arrays and NumPy scalars combine with sizes as traced values.
+    __array_ufunc__: Any
+    __array_function__: Any
 
     def __init__(self, dim: sizes.Size, trace: Trace) -> None:
         self.dim = dim
@@ -34,7 +36,7 @@ class SizeValue:
         return float(self.trace.fix(self.dim, "float()"))
 
     def __bool__(self) -> bool:
-        return self.trace.fix(self.dim, "a truth value") != 0
+        return self.trace.decide(self.dim, "ne", 0)
 
     def __hash__(self) -> int:
         return hash(self.trace.fix(self.dim, "a hash"))
@@ -47,32 +49,30 @@ class SizeValue:
     def __format__(self, spec: str) -> str:
         return str(self.dim) if not spec else format(self.trace.fix(self.dim, "formatting"), spec)
 
-    def _compare(self, other: Any, outcome: Callable[[int, int], bool]) -> Any:
+    def _compare(self, other: Any, relation: str) -> Any:
+        """The outcome in the call being traced, which becomes part of the key: not the sizes themselves."""
         dim = as_dim(other)
         if dim is None:
-            return NotImplemented
-        difference = self.dim - dim
-        if isinstance(difference, int):
-            return outcome(difference, 0)
-        return outcome(self.trace.fix(self.dim, "a comparison"), self.trace.fix(dim, "a comparison"))
+            return getattr(self.tracer(), f"__{relation}__")(other)
+        return self.trace.decide(self.dim, relation, dim)
 
     def __eq__(self, other: object) -> Any:
-        return self._compare(other, lambda a, b: a == b)
+        return self._compare(other, "eq")
 
     def __ne__(self, other: object) -> Any:
-        return self._compare(other, lambda a, b: a != b)
+        return self._compare(other, "ne")
 
     def __lt__(self, other: Any) -> Any:
-        return self._compare(other, lambda a, b: a < b)
+        return self._compare(other, "lt")
 
     def __le__(self, other: Any) -> Any:
-        return self._compare(other, lambda a, b: a <= b)
+        return self._compare(other, "le")
 
     def __gt__(self, other: Any) -> Any:
-        return self._compare(other, lambda a, b: a > b)
+        return self._compare(other, "gt")
 
     def __ge__(self, other: Any) -> Any:
-        return self._compare(other, lambda a, b: a >= b)
+        return self._compare(other, "ge")
 
     def tracer(self) -> Tracer:
         """The size as a traced (weak) integer."""

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConcretizationError, LeakError, TraceError, UnsupportedError
-from ..graph import Node
+from .. import sizes
+from ..errors import ConcretizationError, TraceError, UnsupportedError
+from ..graph import Node, topological
+from ..interpret import evaluate
 from ..ops import OPS, UFUNC_OPS
 from ..sizes import Dim
 from . import promote, views
@@ -23,6 +25,8 @@ class Storage:
 
     node: Node
     argument: str = ""
+    #: a NumPy scalar rather than an array without axes: `s += 1` makes a new one, and views of it are copies
+    scalar: bool = False
 
 
 class Tracer:
@@ -40,17 +44,14 @@ class Tracer:
 
     @classmethod
     def of(cls, trace: Trace, node: Node) -> Tracer:
-        """A new array with the value of `node`."""
-        return cls(trace, Storage(node))
+        """A computed array with the value of `node`; without axes it is a scalar, as in NumPy."""
+        return cls(trace, Storage(node, scalar=not node.shape))
 
     # -- what it is -----------------------------------------------------------------------------
     @property
     def node(self) -> Node:
         """The current value."""
-        if not self.trace.open:
-            raise LeakError(
-                f"{here()}: a traced value is used after its function returned; return it from the function instead of keeping it"
-            )
+        self.trace.require_open()
         node = self._storage.node
         for lens in self._lenses:
             node = lens.read(self.trace.graph, node)
@@ -100,29 +101,46 @@ class Tracer:
     def _concrete(self, use: str, instead: str) -> ConcretizationError:
         return ConcretizationError(f"{here()}: {use} needs the value of a traced array, which is not known while tracing; {instead}")
 
+    def _known(self, use: str, instead: str) -> np.ndarray[Any, Any]:
+        """The value where it depends on no argument: of constants, and of sizes (which get fixed)."""
+        found = known_value(self.trace, self.node, use)
+        if found is None:
+            raise self._concrete(use, instead)
+        return found
+
     def __bool__(self) -> bool:
-        raise self._concrete("a condition (`if`, `while`, `and`, `or`, `not`)", "use np.where(condition, a, b), or & | ~ between arrays")
+        return bool(self._known(
+            "a condition (`if`, `while`, `and`, `or`, `not`)", "use np.where(condition, a, b), or & | ~ between arrays"
+        ))  # fmt: skip
 
     def __float__(self) -> float:
-        raise self._concrete("float()", "use astype(np.float64), or make the argument static (static_argnames)")
+        return float(self._known("float()", "use astype(np.float64), or make the argument static (static_argnames)"))
 
     def __int__(self) -> int:
-        raise self._concrete("int()", "use astype(np.int64), or make the argument static (static_argnames)")
+        return int(self._known("int()", "use astype(np.int64), or make the argument static (static_argnames)"))
 
     def __complex__(self) -> complex:
-        raise self._concrete("complex()", "use astype(np.complex128)")
+        return complex(self._known("complex()", "use astype(np.complex128)"))
 
     def __index__(self) -> int:
-        raise self._concrete("an index or a range", "make the argument static (static_argnames), or index with an array")
+        if self.dtype.kind not in "iu" or self.ndim:
+            raise TypeError(f"{here()}: only integer scalar arrays can be converted to a scalar index")
+        return int(self._known("an index or a range", "make the argument static (static_argnames), or index with an array"))
 
     def item(self, *args: Any) -> Any:
-        raise self._concrete("item()", "index the array instead")
+        return self._known("item()", "index the array instead").item(*args)
 
     def tolist(self) -> Any:
-        raise self._concrete("tolist()", "return the array and convert the result")
+        return self._known("tolist()", "return the array and convert the result").tolist()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        raise self._concrete("a function that does not go through NumPy's protocols", "use the NumPy function for it, or do it outside")
+        found = self._known(
+            "a function that does not go through NumPy's protocols, or writing into a plain NumPy array,",
+            "use the NumPy function for it, and make arrays to write into inside the function (np.zeros, np.array)",
+        )
+        found = np.array(found, dtype=dtype)
+        found.flags.writeable = False  # nobody may believe that writing into it changes the traced array
+        return found
 
     def __format__(self, spec: str) -> str:
         if spec:
@@ -136,13 +154,7 @@ class Tracer:
         return call_ufunc(self.trace, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from .functions import FUNCTIONS
-
-        rule = FUNCTIONS.get(function)
-        if rule is None:
-            name = f"{function.__module__}.{function.__name__}"
-            raise UnsupportedError(f"{here()}: {name} is not supported in compiled functions; see docs/unsupported.md for ways round")
-        return rule(*args, **kwargs)
+        return call_function(self.trace, function, args, kwargs)
 
     # -- indexing ---------------------------------------------------------------------------------
     def __getitem__(self, key: Any) -> Tracer:
@@ -157,10 +169,14 @@ class Tracer:
 
     def view_through(self, lens: views.Lens) -> Tracer:
         """A view of this array."""
+        if self._storage.scalar:
+            return Tracer(self.trace, Storage(lens.read(self.trace.graph, self.node)))
         return Tracer(self.trace, self._storage, (*self._lenses, lens))
 
     def write(self, value: Any) -> None:
         """Overwrite all elements, as `self[...] = value` does."""
+        if self._storage.scalar:
+            raise TypeError(f"{here()}: 'numpy.{self.dtype}' object does not support item assignment")
         if self._storage.argument:
             raise TraceError(
                 f"{here()}: writing into argument {self._storage.argument!r}: compiled functions are pure; "
@@ -222,7 +238,7 @@ def _unary(op: str) -> Callable[[Tracer], Tracer]:
 
 def _in_place(op: str) -> Callable[[Tracer, Any], Any]:
     def method(self: Tracer, other: Any) -> Any:
-        if self.ndim == 0 and self.node.type.weak:  # a Python scalar: `s += 1` rebinds
+        if self._storage.scalar:
             return _binary(op)(self, other)
         return self._inplace(op, other)
 
@@ -244,6 +260,73 @@ for _name, _op in {"neg": "negative", "pos": "positive", "abs": "absolute", "inv
     setattr(Tracer, f"__{_name}__", _unary(_op))
 
 
+def known_value(trace: Trace, node: Node, use: str) -> np.ndarray[Any, Any] | None:
+    """The value of a node that depends on no argument, else None. Sizes that it depends on are fixed."""
+    env: dict[str, int] = {}
+    order = topological((node,))
+    if any(n.op.name == "input" for n in order):
+        return None
+    for n in order:
+        for dim in (*n.shape, *_dims_in(tuple(n.params.values()))):
+            for name in sizes.names(dim):
+                if not name.startswith("%"):  # the index along an axis of a view
+                    env[name] = trace.fix(sizes.name(name), use)
+    values: dict[int, Any] = {}
+    with np.errstate(all="ignore"):
+        for n in order:
+            operands = [values[o.number] for o in n.operands]
+            constant = n.op.name == "constant"
+            found = trace.graph.constants[n.params["index"]] if constant else evaluate(n, operands, env)
+            values[n.number] = np.asarray(found)
+    result: np.ndarray[Any, Any] = values[node.number]
+    return result
+
+
+def _dims_in(value: Any) -> Iterator[Dim]:
+    if isinstance(value, sizes.Size):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _dims_in(item)
+
+
+def call_function(trace: Trace, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What `__array_function__` answers."""
+    from .functions import FUNCTIONS
+
+    trace.require_open()
+    rule = FUNCTIONS.get(function)
+    if rule is not None:
+        return rule(*args, **kwargs)
+    name = f"{function.__module__}.{function.__name__}"
+    try:
+        known = [_plain_array(v, name) for v in (args, kwargs)]
+    except ConcretizationError:
+        raise UnsupportedError(f"{here()}: {name} is not supported in compiled functions; {_way_round(name)}") from None
+    return function(*known[0], **known[1])
+
+
+def _way_round(name: str) -> str:
+    if name.startswith(("numpy.fft", "numpy.linalg")):
+        return "call it outside on the results, and pass what it gives as an argument"
+    return "write it with supported functions, or call it outside and pass the result as an argument"
+
+
+def _plain_array(value: Any, name: str) -> Any:
+    """`value` with traced constants as real arrays."""
+    if isinstance(value, Tracer):
+        return value._known(name, "")
+    if isinstance(value, (tuple, list)):
+        return type(value)(_plain_array(v, name) for v in value)
+    if isinstance(value, dict):
+        return {k: _plain_array(v, name) for k, v in value.items()}
+    return value
+
+
+def _size_function(self: SizeValue, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    return call_function(self.trace, function, args, kwargs)
+
+
 def _size_ufunc(self: SizeValue, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     from .ufuncs import call_ufunc
 
@@ -251,5 +334,6 @@ def _size_ufunc(self: SizeValue, ufunc: Any, method: str, *inputs: Any, **kwargs
 
 
 SizeValue.__array_ufunc__ = _size_ufunc
+SizeValue.__array_function__ = _size_function
 Dims = tuple[Dim, ...]
 __all__ = ["UFUNC_OPS", "Storage", "Tracer"]
