@@ -18,12 +18,12 @@ from .aot import extension
 from .aot.extension import BuildResult
 from .aot.linking import find_compiler
 from .aot.module_data import X86_VARIANTS, Function, Overload
-from .arrays import CPU, Array, CpuDevice
 from .compile.cache import Cache
 from .errors import SpecError, UnsupportedError
 from .fusion.schedule import Plan
 from .graph import Graph
 from .runtime import _launcher
+from .runtime.arrays import CPU, Array, CpuDevice
 from .signature import Bound, Signature, function_name
 from .trace.entry import SizeNamer, Traced, leaf_type, trace_function
 from .trace.trees import Structure

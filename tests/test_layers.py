@@ -16,7 +16,7 @@ LAYERS = [
     {"ops"},
     {"graph", "verify", "show"},
     {"interpret"},
-    {"trace", "numpy"},
+    {"trace", "numpy", "signature"},
     {"passes"},
     {"fusion", "loops", "program"},
     {"emit"},
@@ -24,7 +24,7 @@ LAYERS = [
     {"compile"},
     {"runtime"},
     {"aot"},
-    {"api"},
+    {"api", "compiler"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
