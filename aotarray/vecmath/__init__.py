@@ -24,12 +24,14 @@ from aotarray.vecmath import (  # noqa: F401  (each registers its functions)
 )
 from aotarray.vecmath.ir import definitions, signature, symbol, without_fma
 from aotarray.vecmath.primitives import dtype_of
+from aotarray.vecmath.rare_calls import inline_rare_calls
 from aotarray.vecmath.registry import BODIES, FUNCTIONS, ScalarFunction
 
 __all__ = [
     "FUNCTIONS",
     "ScalarFunction",
     "definitions",
+    "inline_rare_calls",
     "python_function",
     "signature",
     "symbol",

@@ -11,6 +11,7 @@ import numpy as np
 
 from aotarray.vecmath.ir import definitions, signature, symbol, without_fma
 from aotarray.vecmath.primitives import NUMPY
+from aotarray.vecmath.rare_calls import inline_rare_calls
 from aotarray.vecmath.trace import LLVM
 
 TRIPLE = "x86_64-unknown-linux-gnu"
@@ -73,10 +74,7 @@ def optimise(ir: str, cpu: str, vectorise: bool = True) -> tuple[Any, Any]:
     options.slp_vectorization = False
     builder = binding.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    late = binding.create_new_module_pass_manager()
-    late.add_always_inliner_pass()
-    late.add_simplify_cfg_pass()
-    late.run(module, builder)
+    inline_rare_calls(module, builder)
     return module, machine
 
 

@@ -51,11 +51,12 @@ def split_exponent(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
 
 def log_parts(f: Scalar) -> Scalar:
     """log(1 + f) - f for f in [sqrt(1/2) - 1, sqrt(2) - 1]."""
+    half_square = 0.5 * f * f
+    if dtype_of(f) == "f32":  # a longer polynomial takes less time than the division
+        return fma(f * f * f, polynomial(f, c.LOG_F32), -half_square)
     s = f / (f + 2.0)
     z = s * s
-    r = z * polynomial(z, c.LOG_F64 if dtype_of(f) == "f64" else c.LOG_F32)
-    half_square = 0.5 * f * f
-    return fma(s, half_square + r, -half_square)
+    return fma(s, half_square + z * polynomial(z, c.LOG_F64), -half_square)
 
 
 def normalise(x: Scalar) -> tuple[Scalar, Scalar]:

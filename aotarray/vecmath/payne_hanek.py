@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from aotarray.vecmath.primitives import (
     Scalar,
+    add_fast,
     bits,
     convert,
     fma,
@@ -68,13 +69,11 @@ def reduce_large(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     n = (p0 >> 62) + negative
     mask = word * 0 - negative
     f0, f1 = f0 ^ mask, f1 ^ mask
-    pieces = (f0 >> 32, f0 & 0xFFFFFFFF, f1 >> 32)
-    a, b, d = (convert(signed(piece), "f64") for piece in pieces)
-    a, b, d = a * 2.0**-32, b * 2.0**-64, d * 2.0**-96
-    total = a + b
-    rest = (b - (total - a)) + d
-    fraction = total + rest
-    rest = rest - (fraction - total)
+    pieces = (f0 >> 32, f0 & 0xFFFFFFFF, f1 >> 32, f1 & 0xFFFFFFFF)
+    a, b, d, e = (convert(signed(piece), "f64") for piece in pieces)
+    total, rest = add_fast(a * 2.0**-32, b * 2.0**-64)
+    rest = rest + (d * 2.0**-96 + e * 2.0**-128)
+    fraction, rest = add_fast(total, rest)
     r = fraction * 1.5707963267948966
     error = fma(fraction, 6.123233995736766e-17, fma(fraction, 1.5707963267948966, -r))
     error = fma(rest, 1.5707963267948966, error)

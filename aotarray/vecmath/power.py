@@ -11,7 +11,17 @@ from __future__ import annotations
 
 from aotarray.vecmath import coefficients as c
 from aotarray.vecmath.exponential import F64, clamp, reduce_exp, scale_twice
-from aotarray.vecmath.logarithm import LN2_HIGH, LN2_LOW, MANTISSA, ONE, SHIFT, TINY, TWO_SHIFT, normalise
+from aotarray.vecmath.logarithm import (
+    LN2_HIGH,
+    LN2_LOW,
+    MANTISSA,
+    ONE,
+    SHIFT,
+    TINY,
+    TWO_SHIFT,
+    normalise,
+    split_exponent,
+)
 from aotarray.vecmath.primitives import (
     Scalar,
     add_fast,
@@ -101,10 +111,9 @@ def power(x: Scalar, y: Scalar) -> Scalar:
 @define("power", "f32")
 def power_f32(x: Scalar, y: Scalar) -> Scalar:
     a = convert(fabs(x), "f64")
-    f, k = normalise(a)
-    s = f / (f + 2.0)
-    z = s * s
-    high = fma(k, 0.6931471805599453, fma(s * z, polynomial(z, c.LOG_SHORT_F64), s + s))
+    f, biased, _ = split_exponent(a)
+    k = biased - (2.0**52 + 1023)
+    high = fma(k, 0.6931471805599453, f * polynomial(f, c.LOG_SHORT_F64))
     exponent = clamp(convert(y, "f64"), -(2.0**80), 2.0**80)
     p = clamp(exponent * edge_log(a, high), -700.0, 700.0)
     _, r, low_bits = reduce_exp(p, F64.bias)

@@ -21,6 +21,7 @@ from aotarray.vecmath.primitives import (
     fabs,
     fma,
     from_bits,
+    multiply_pair,
     polynomial,
     select,
 )
@@ -46,8 +47,9 @@ def reduce_small(x: Scalar) -> Reduced:
     shifted = fma(x, TWO_OVER_PI, MAGIC[t])
     n = shifted - MAGIC[t]
     first = exact_fma(n, -high, x)
-    r = exact_fma(n, -middle, first)
-    error = exact_fma(n, -middle, first - r)
+    part, part_low = multiply_pair(n, middle)
+    r = first - part
+    error = ((first - r) - part) - part_low
     return r, fma(n, -low, error), bits(shifted)
 
 
