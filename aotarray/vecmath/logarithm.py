@@ -11,6 +11,7 @@ from aotarray.vecmath import coefficients as c
 from aotarray.vecmath.exponential import exp, exp2
 from aotarray.vecmath.primitives import (
     Scalar,
+    add_fast,
     bits,
     constant,
     copysign,
@@ -119,17 +120,24 @@ def log10_f32(x: Scalar) -> Scalar:
     return scaled_log(x, 0.4342944920063019, -1.0103049952192578e-08, 0.301025390625, 4.605039066518657e-06)
 
 
-def log1p_core(x: Scalar, doublings: Scalar = 0.0) -> Scalar:
-    """log1p(x) + doublings * ln2, for -1 < x < inf; 1 + x's rounding error is put back after scaling."""
+def log1p_core(x: Scalar, low: Scalar = None, doublings: Scalar = None) -> Scalar:
+    """log1p(x + low) + doublings * ln2, for -1 < x < inf; 1 + x's rounding error is put back, scaled."""
     t = dtype_of(x)
     u = x + 1.0
     b = u - x
     lost = (x - (u - b)) + (1.0 - b)
-    f, biased, exponent = split_exponent(u)
-    unscale = from_bits((2 * BIAS[t] - exponent) << SHIFT[t])
-    f = select(x < 2.0**60, fma(lost, unscale, f), f)
-    k = (biased - (2.0 ** SHIFT[t] + BIAS[t])) + doublings
-    return fma(k, LN2_HIGH[t], f + fma(k, LN2_LOW[t], log_parts(f)))
+    if low is not None:
+        lost = lost + low
+    m1, biased, exponent = split_exponent(u)
+    lost = lost * from_bits((2 * BIAS[t] - exponent) << SHIFT[t])
+    lost = select(x < 2.0**60, lost, 0.0)
+    f = m1 + lost
+    lost = (m1 - f) + lost
+    k = biased - (2.0 ** SHIFT[t] + BIAS[t])
+    if doublings is not None:
+        k = k + doublings
+    total, rest = add_fast(k * LN2_HIGH[t], f)
+    return total + (rest + (lost + fma(k, LN2_LOW[t], log_parts(f))))
 
 
 @define("log1p", "f32", "f64")
@@ -140,7 +148,11 @@ def log1p(x: Scalar) -> Scalar:
 @define("arctanh", "f32", "f64")
 def arctanh(x: Scalar) -> Scalar:
     a = fabs(x)
-    result = 0.5 * special_log(-a, log1p_core((a + a) / (1.0 - a)), -1.0)
+    divisor, divisor_low = add_fast(constant(1.0, x), -a)
+    inverse = 1.0 / divisor
+    quotient = (a + a) * inverse
+    low = (exact_fma(-quotient, divisor, a + a) - quotient * divisor_low) * inverse
+    result = 0.5 * special_log(-a, log1p_core(quotient, low), -1.0)
     result = select(a == 1.0, constant(INFINITY, x), select(a < 1e-18, a, result))
     return copysign(result, x)
 
@@ -153,7 +165,7 @@ def arcsinh(x: Scalar) -> Scalar:
     square = bounded * bounded
     t = bounded + square / (sqrt(square + 1.0) + 1.0)
     t = select(big, a, t)
-    result = log1p_core(t, select(big, constant(1.0, x), constant(0.0, x)))
+    result = log1p_core(t, None, select(big, constant(1.0, x), constant(0.0, x)))
     result = select(a < INFINITY, result, a)
     return copysign(select(a < 1e-10, a, result), x)
 
@@ -164,7 +176,7 @@ def arccosh(x: Scalar) -> Scalar:
     t = minimum(x, 2.0**55) - 1.0
     t = t + sqrt(fma(t, t, t + t))
     t = select(big, x, t)
-    result = log1p_core(t, select(big, constant(1.0, x), constant(0.0, x)))
+    result = log1p_core(t, None, select(big, constant(1.0, x), constant(0.0, x)))
     result = select(x < INFINITY, result, x)
     return select(x < 1.0, constant(NAN, x), result)
 

@@ -16,7 +16,7 @@ LLVM = {
     "u8": "i8", "u16": "i16", "u32": "i32", "u64": "i64", "f32": "float", "f64": "double",
 }  # fmt: skip
 BITS = {"b1": 1, **{kind + str(n): n for kind in "iu" for n in (8, 16, 32, 64)}, "f32": 32, "f64": 64}
-PURE = "nounwind willreturn memory(none)"
+PURE = "nounwind speculatable willreturn memory(none)"
 
 
 def constant_text(value: float | int, dtype: str) -> str:
