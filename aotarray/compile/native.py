@@ -65,6 +65,11 @@ def optimised(texts: Sequence[str], level: str, suffix: str = "") -> Any:
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
+    # The vector forms of rare scalar calls appear only when loops are vectorised: inline them now.
+    after = llvm.create_new_module_pass_manager()
+    after.add_always_inliner_pass()
+    after.add_simplify_cfg_pass()
+    after.run(module, builder)
     return module
 
 

@@ -83,6 +83,7 @@ def _scalar_function(name: str) -> Any:
 @functools.cache
 def _core_functions() -> dict[str, Any]:
     """Dtype constructors and the intrinsics that generated source uses beside scalar functions."""
+    from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
@@ -115,7 +116,20 @@ def _core_functions() -> dict[str, Any]:
 
         return fast
 
+    def extreme_fold(name: str) -> Any:
+        @intrinsic
+        def fold(typingctx: Any, a: Any, b: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                kind = arguments[0].type
+                target = builder.module.declare_intrinsic(f"llvm.{name}", [kind], ir.FunctionType(kind, [kind, kind]))
+                return builder.call(target, arguments)
+
+            return _plain(a)(_plain(a), _plain(a)), generate
+
+        return fold
+
     table: dict[str, Any] = {t.name: t for c, t in _types().items() if c != "b1"}
+    table |= {"fold_max": extreme_fold("maximum"), "fold_min": extreme_fold("minimum")}
     table |= {"min": extreme("<"), "max": extreme(">"), "where": where, "fast_add": reordered("fadd"), "fast_multiply": reordered("fmul"), "bool": types.boolean}
     return table
 

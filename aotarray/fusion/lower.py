@@ -589,7 +589,8 @@ class GroupLowering:
     def _join_partials(self, nest: Nest, partials: dict[int, Storage], blocks: Dim, total: Dim) -> Kernel:
         self.nest = nest
         nest.inline_root = {r.number for r in self.group.roots if r.op.name not in ("input", "constant")}
-        nest.open(For(nest.fresh("once"), "begin", "end"))
+        # What reads the results must not move out of the loop that makes them.
+        nest.open(For(nest.fresh("once"), "begin", "end")).guard = True
         count, extent = nest.size(blocks), nest.size(total)
         acc = {f.number: self._start(f, "acc", extent) for f in self.folds}
         sums = [f for f in self.folds if self._is_float_sum(f)]
@@ -656,6 +657,27 @@ class GroupLowering:
         else:
             self.nest.open(For(self.nest.fresh("once"), "begin", "end"))
 
+    def _find_extreme(self, root: Node, index: list[Dim], position: str, extent: str, best: str, where: str) -> None:
+        """Two passes that both run on vectors: the extreme, then the first place that holds it."""
+        nest, operand, axis = self.nest, root.operands[0], root.params["axis"]
+        fold, code = ("max" if root.op.name == "argmax" else "min"), operand.type.code
+        nest.emit(Let(best, scalar.fold_start(fold, code, extent)[0]))
+        index[axis] = sizes.name(position)
+        nest.open(For(position, "0", extent))
+        value = self._names(nest.value(operand, tuple(index)))[0]
+        nest.emit(Let(best, scalar.fold(fold, code, (best,), (value,), False)[0]))
+        nest.close()
+        again = nest.fresh("at")
+        nest.emit(Let(where, f"int64({extent})"))
+        index[axis] = sizes.name(again)
+        nest.open(For(again, "0", extent))
+        value = self._names(nest.value(operand, tuple(index)))[0]
+        match = f"{value} == {best}"
+        if code[0] == "f":
+            match = f"({match}) | (({value} != {value}) & ({best} != {best}))"
+        nest.emit(Let(where, f"min({where}, where({match}, {again}, {extent}))"))
+        nest.close()
+
     def lower_argreduce(self) -> list[Kernel]:
         """The position of the first extreme along one axis; a NaN counts as the extreme, as in NumPy."""
         (root,) = self.group.roots
@@ -670,23 +692,11 @@ class GroupLowering:
         if operand.dtype.kind == "c":
             raise UnsupportedError(f"{root.where}: {root.op.name} of complex values is not supported; take it of abs()")
         best, where = nest.fresh("best"), nest.fresh("best_at")
-        nest.emit(Let(best, str(self._names(nest.value(operand, tuple(index)))[0])))
-        nest.emit(Let(where, "int64(0)"))
-        if axis is not None:
-            nest.open(For(position, "1", nest.size(operand.shape[root.params["axis"]])))
-            index[root.params["axis"]] = sizes.name(position)
-            value = self._names(nest.value(operand, tuple(index)))[0]
-            better = nest.fresh("better")
-            code = operand.type.code
-            test = f"{value} {'>' if root.op.name == 'argmax' else '<'} {best}"
-            if code == "b1":
-                test = f"({value} != {best}) & {value if root.op.name == 'argmax' else best}"
-            if code[0] == "f":
-                test = f"({test}) & ({best} == {best}) | ({value} != {value}) & ({best} == {best})"
-            nest.emit(Let(better, test))
-            nest.emit(Let(where, f"where({better}, {position}, {where})"))
-            nest.emit(Let(best, f"where({better}, {value}, {best})"))
-            nest.close()
+        extent = nest.size(operand.shape[root.params["axis"]])
+        if axis is None:
+            nest.emit(Let(where, "int64(0)"))
+        else:
+            self._find_extreme(root, index, position, extent, best, where)
         nest.store(self.storage[root.number], self.at(root, outer), where, str(root.where))
         nest.close()
         return [nest.finish(sizes.product(self.group.domain), sizes.product(full), summary=self._over("for each of", outer))]

@@ -260,5 +260,7 @@ def _fold_real(op: str, code: str, acc: str, value: str, exact_order: bool) -> s
         if exact_order:
             return f"{acc} {'+' if op == 'sum' else '*'} {value}"
         return f"{'fast_add' if op == 'sum' else 'fast_multiply'}({acc}, {value})"
+    if code[0] == "f" and op in ("max", "min"):  # the form of NumPy's rule that vectorises as a fold
+        return f"fold_{op}({acc}, {value})"
     ufunc = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
     return _spell_real(OPS[ufunc[op]], code, code, (acc, value))

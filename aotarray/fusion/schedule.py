@@ -278,7 +278,7 @@ class Scheduler:
 #: names that generated source uses itself
 RESERVED = frozenset(
     "begin end first last range min max where bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 "
-    "nan inf fast_add fast_multiply scratch".split()
+    "nan inf fast_add fast_multiply fold_max fold_min scratch".split()
 )
 
 
