@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import pickle
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +26,11 @@ from .errors import SpecError, UnsupportedError
 from .fusion.schedule import Plan
 from .graph import Graph
 from .runtime import _launcher
-from .runtime.arrays import CPU, Array, CpuDevice
+from .runtime.arrays import Array
+from .runtime.devices import checked, default_device, device_put, devices
 from .signature import Bound, Signature, function_name
-from .trace.entry import SizeNamer, Traced, leaf_type, trace_function
-from .trace.trees import Structure
+from .trace.entry import SizeNamer, Traced, is_tracing, leaf_type, leaf_value, trace_function, write_results
+from .trace.trees import Structure, flatten, is_tree
 
 get_num_threads = _launcher.get_num_threads
 set_num_threads = _launcher.set_num_threads
@@ -36,8 +40,11 @@ set_num_threads = _launcher.set_num_threads
 class Stats:
     """What a compiled function has done so far."""
 
+    #: how often the Python function ran with tracers
     traces: int = 0
+    #: programs made, whether compiled here or found in the disk cache
     compilations: int = 0
+    #: those of them that the disk cache had
     cache_hits: int = 0
 
 
@@ -59,12 +66,62 @@ class JitFunction(_launcher.Dispatcher):
         self._entries: dict[Any, list[Entry]] = {}
         self._lock = threading.RLock()
         self._stats = Stats()
+        self._methods: dict[int, JitFunction] = {}
 
     def __repr__(self) -> str:
         return f"<aotarray.jit {self._signature.name}>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        """A compiled method. Containers of arrays are arguments; any other instance is static, by identity."""
+        if instance is None:
+            return self
+        if is_tree(instance) or set(self._signature.names[:1]) & set(self._signature.static):
+            return functools.partial(self, instance)
+        with self._lock:
+            found = self._methods.get(id(instance))
+            if found is None:
+                found = self._methods[id(instance)] = self._method_of(instance)
+        return found
+
+    def _method_of(self, instance: Any) -> JitFunction:
+        """This function with `instance` as its first argument; it does not keep the instance alive."""
+        function, methods, key = self._function, self._methods, id(instance)
+        try:
+            reference = weakref.ref(instance, lambda _: methods.pop(key, None))
+        except TypeError:
+            raise TypeError(
+                f"{self._signature.name}(): a compiled method needs instances with weak references, which "
+                f"{type(instance).__name__} lacks; add '__weakref__' to its __slots__"
+            ) from None
+
+        @functools.wraps(function)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return function(reference(), *args, **kwargs)
+
+        signature = inspect.signature(function)
+        method.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+        made = JitFunction(method, self._signature.static)
+        made._stats = self._stats
+        return made
+
+    def __reduce__(self) -> str:
+        """Compiled functions are pickled by name, as functions are."""
+        found: Any = sys.modules.get(self._function.__module__)
+        name: str = getattr(self._function, "__qualname__", "<callable>")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is not self:
+            raise pickle.PicklingError(
+                f"{self!r} cannot be pickled: it is not {self._function.__module__}.{name}. Compile it under the name "
+                f"of its function (@aotarray.jit), or pickle the function and compile it where it is loaded"
+            )
+        return name
+
+    def __copy__(self) -> JitFunction:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> JitFunction:
+        return self
 
     def stats(self) -> Stats:
         """How often this function was traced and compiled, and how often the disk cache had it."""
@@ -78,7 +135,10 @@ class JitFunction(_launcher.Dispatcher):
         """Calls that the launcher's fast path does not know: new types, keywords, nested arguments."""
         kwargs = dict(kwargs)
         out = kwargs.pop("out", None) if "out" not in self._signature.names else None
+        if is_tracing():
+            return write_results(self._function(*args, **kwargs), out)
         bound = self._signature.bind(args, kwargs)
+        bound.leaves[:] = [leaf_value(v, n) for v, n in zip(bound.leaves, bound.names, strict=True)]
         entry = self._find(bound)
         results = entry.program.run(tuple(bound.leaves), _outs(out, entry))
         return entry.traced.result.rebuild(iter(results))
@@ -90,6 +150,8 @@ class JitFunction(_launcher.Dispatcher):
                 if entry.program.matches(leaves):
                     return entry
             entry = self._compile(bound)
+            if not entry.program.matches(leaves):  # NumPy would refuse these sizes: running raises and says why
+                return entry
             self._entries.setdefault(bound.key, []).append(entry)
             if bound.is_plain:
                 kind = {"leaf": "single", "tuple": "tuple"}.get(entry.traced.result.kind)
@@ -104,7 +166,7 @@ class JitFunction(_launcher.Dispatcher):
         self._stats.traces += 1
         compiled = compiler.compile_graph(traced.graph)
         self._stats.cache_hits += compiled.from_cache
-        self._stats.compilations += not compiled.from_cache
+        self._stats.compilations += 1
         return Entry(compiled.load(Array), traced)
 
 
@@ -114,18 +176,18 @@ def _outs(out: Any, entry: Entry) -> tuple[Any, ...] | None:
     if isinstance(out, np.ndarray):
         return (out,)
     leaves: list[Any] = []
-    from .trace.trees import flatten
-
     flatten(out, leaves)
     return tuple(leaves)
 
 
-def jit(function: Callable[..., Any] | None = None, *, static_argnames: str | Iterable[str] = ()) -> Any:
+def jit(
+    function: Callable[..., Any] | None = None, *, static_argnames: str | Iterable[str] = (), device: Any = None
+) -> Any:  # fmt: skip
     """Compile `function`, written with plain NumPy, for the types it is called with.
 
     The first call with new dtypes, ranks or static values traces and compiles it; a new size does not.
     Arguments are arrays, numbers, and tuples, lists, dicts, NamedTuples or dataclasses of them.
-    `static_argnames` are parameters whose values are part of the program (they must be hashable).
+    `device` is one of `devices()`; `static_argnames` are parameters whose values are part of the program (they must be hashable).
     Results are ndarrays; `out=` takes an array, or a tuple of arrays, to write into.
 
     >>> import numpy as np
@@ -135,8 +197,10 @@ def jit(function: Callable[..., Any] | None = None, *, static_argnames: str | It
 
     Raises TraceError (and its kinds) for what cannot be compiled, naming the line.
     """
+    if device is not None:
+        checked(device)
     if function is None:
-        return functools.partial(jit, static_argnames=static_argnames)
+        return functools.partial(jit, static_argnames=static_argnames, device=device)
     static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     return JitFunction(function, static)
 
@@ -287,12 +351,7 @@ def cache() -> Cache:
     return compiler.cache()
 
 
-def devices(kind: str = "") -> list[CpuDevice]:
-    """The devices of this machine: all, or those of a kind ("cpu", "gpu", "tpu")."""
-    return [CPU] if kind in ("", "cpu") else []
-
-
 __all__ = [
-    "Array", "build", "cache", "devices", "export", "exports", "find_compiler", "get_num_threads", "jit", "lower",
+    "Array", "build", "cache", "default_device", "device_put", "devices", "export", "exports", "find_compiler", "get_num_threads", "jit", "lower",
     "set_num_threads", "trace",
 ]  # fmt: skip

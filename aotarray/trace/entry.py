@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +16,13 @@ from ..sizes import Dim
 from ..types import ArrayType, is_supported
 from . import functions as _functions  # fills the tables of rules
 from . import promote
-from .context import Trace, here, running
+from .context import Trace, active, here, running
 from .size_value import SizeValue
 from .standins import standing_in
 from .tracer import Storage, Tracer
 from .trees import Structure, flatten
 
-_WEAK = {bool: "b", int: "i", float: "f", complex: "c"}
+_WEAK = (bool, int, float, complex)
 _NAMES = ("n", "m", "k", "l", "p", "q", "r", "s")
 
 
@@ -55,33 +56,73 @@ def trace_function(
     return Traced(trace.graph, structure)
 
 
+def is_tracing() -> bool:
+    """True in a thread whose function is being traced: compiled functions called there become part of the trace."""
+    return active() is not None
+
+
+def write_results(result: Any, out: Any) -> Any:
+    """What a compiled function called while tracing does with `out=`."""
+    if out is None:
+        return result
+    results: list[Any] = []
+    outs: list[Any] = []
+    flatten(result, results)
+    flatten(out, outs)
+    if len(results) != len(outs):
+        raise ValueError(f"{here()}: out= has {len(outs)} arrays for {len(results)} results")
+    for value, array in zip(results, outs, strict=True):
+        array[...] = value
+    return out
+
+
 def _output(trace: Trace, value: Any) -> Any:
     if isinstance(value, (Tracer, SizeValue, bool, int, float, complex, np.generic, np.ndarray)):
         return promote.node_of(trace, value)
-    raise TraceError(f"{here()}: {trace.graph.name} returns a {type(value).__name__}; return arrays, numbers, and tuples, lists or dicts of them")
+    kind = "generator" if inspect.isgenerator(value) else type(value).__name__
+    raise TraceError(
+        f"{here()}: {trace.graph.name}() returns a {kind}; return arrays, numbers, and tuples, lists, dicts, NamedTuples "
+        f"or dataclasses of them"
+    )
+
+
+def leaf_value(value: Any, name: str) -> Any:
+    """An actual argument as what programs take: an array, a NumPy scalar or a Python number."""
+    kind = type(value)
+    if kind in _WEAK:
+        if kind is int and not -(2**63) <= value < 2**63:
+            raise OverflowError(
+                f"{here()}: argument {name!r} is a Python int beyond 64 bits ({value}); pass it as a float or np.uint64, "
+                f"or name it in static_argnames"
+            )
+        return value
+    if isinstance(value, (np.ma.MaskedArray, np.matrix)):
+        way = "its .data and .mask" if isinstance(value, np.ma.MaskedArray) else "np.asarray(it)"
+        raise UnsupportedError(f"{here()}: argument {name!r} is a {kind.__name__}, which cannot be compiled; pass {way}")
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value
+    if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
+        return np.asarray(value)
+    raise TypeError(
+        f"{here()}: argument {name!r} is a {kind.__name__}, which cannot be traced; pass an array or a number, "
+        f"or name it in static_argnames"
+    )
 
 
 def leaf_type(value: Any, name: str, namer: SizeNamer) -> ArrayType:
     """The type of an actual argument, with its sizes named."""
-    weak = _WEAK.get(type(value))
-    if weak is not None:
-        return ArrayType(np.asarray(value).dtype if weak != "i" else np.dtype(np.int64), (), True)
-    if not isinstance(value, (np.ndarray, np.generic)):
-        if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
-            value = np.asarray(value)
-        else:
-            raise TypeError(
-                f"argument {name!r} is a {type(value).__name__}, which cannot be traced: pass an array or a number, "
-                f"or name it in static_argnames"
-            )
+    value = leaf_value(value, name)
+    if type(value) in _WEAK:
+        return ArrayType(np.asarray(value).dtype if type(value) is not int else np.dtype(np.int64), (), True)
     if not is_supported(value.dtype):
         raise UnsupportedError(
-            f"argument {name!r} has dtype {value.dtype}, which cannot be compiled; convert it to bool, an integer, "
-            f"float16/32/64 or complex64/128"
+            f"{here()}: argument {name!r} has dtype {value.dtype}, which cannot be compiled; convert it to bool, an "
+            f"integer, float16/32/64 or complex64/128"
         )
     if not value.dtype.isnative:
         raise UnsupportedError(
-            f"argument {name!r} is byte-swapped ({value.dtype.str}); convert it with x.astype(x.dtype.newbyteorder('='))"
+            f"{here()}: argument {name!r} is byte-swapped ({value.dtype.str}); convert it with "
+            f"{name}.astype({name}.dtype.newbyteorder('='))"
         )
     return ArrayType(value.dtype, tuple(namer.size(extent) for extent in value.shape))
 
@@ -105,4 +146,4 @@ class SizeNamer:
         return {name: extent for extent, name in self.names.items()}
 
 
-__all__ = ["SizeNamer", "Traced", "leaf_type", "trace_function", "_functions"]
+__all__ = ["SizeNamer", "Traced", "_functions", "is_tracing", "leaf_type", "leaf_value", "trace_function", "write_results"]

@@ -24,7 +24,9 @@ def get_item(x: Tracer, key: Any) -> Tracer:
         views.transpose(x.node.shape, range(x.ndim))
     )
     if not advanced:
-        return view
+        # With integers alone NumPy gives a scalar: a copy, unlike a view without axes (`x[..., 0]`).
+        scalar = not view.ndim and all(k is not Ellipsis for k in (key if isinstance(key, tuple) else (key,)))
+        return Tracer.of(x.trace, view.node) if scalar else view
     return Tracer.of(x.trace, gather(x.trace, view.node, advanced, _position(advanced, key)))
 
 
@@ -148,15 +150,20 @@ def _slice(trace: Trace, item: slice, extent: Dim) -> tuple[Dim, int, Dim]:
     if isinstance(extent, int) and all(b is None or isinstance(b, int) for b in (bound(item.start), bound(item.stop))):
         start, stop, step = slice(bound(item.start), bound(item.stop), step).indices(extent)
         return start, step, len(range(start, stop, step))
-    offset, length = views.slice_axis(extent, bound(item.start), bound(item.stop), step)
+    start, stop = (
+        b if b is None else views.from_start(trace, b, extent, "the bound of a slice", clamped=step > 0)
+        for b in (bound(item.start), bound(item.stop))
+    )
+    offset, length = views.slice_axis(extent, start, stop, step)
     return offset, step, length
 
 
 def _integer(trace: Trace, item: Any, extent: Dim, axis: int) -> Dim:
     position = as_dim(item)
     assert position is not None
-    if isinstance(position, int) and position < 0:
-        position = position + extent
+    position = position + extent if isinstance(position, int) and position < 0 else views.from_start(
+        trace, position, extent, "index"
+    )
     known = trace.hint(position), trace.hint(extent)
     out_of_range = known[0] is not None and known[1] is not None and not 0 <= known[0] < known[1]
     if out_of_range:

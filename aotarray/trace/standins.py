@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import os
 import sys
 import threading
@@ -155,7 +156,7 @@ def _plain(function: Any) -> Any:
     """The Python function inside partials, methods and callable objects."""
     while isinstance(function, functools.partial):
         function = function.func
-    function = getattr(function, "__func__", function)
+    function = inspect.unwrap(getattr(function, "__func__", function))
     if not hasattr(function, "__globals__"):
         function = getattr(type(function), "__call__", None)
     return function

@@ -93,6 +93,14 @@ def flatten(value: Any, leaves: list[Any]) -> Structure:
     return LEAF
 
 
+def is_tree(value: Any) -> bool:
+    """True for the containers that `flatten` takes apart."""
+    kind = type(value)
+    if kind in (tuple, list, dict) or kind in _REGISTERED or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        return True
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
 def _make(kind: type, static: Any, children: Sequence[Any]) -> Any:
     if kind in _REGISTERED:
         return _REGISTERED[kind][1](static, children)

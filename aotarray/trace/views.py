@@ -14,7 +14,7 @@ from .. import sizes
 from ..errors import UnsupportedError
 from ..graph import Graph, Node, axis_name
 from ..sizes import Dim
-from .context import here
+from .context import Trace, here
 
 
 class Lens(Protocol):
@@ -131,7 +131,11 @@ def diagonal(shape: Sequence[Dim], offset: int, first: int, second: int) -> Affi
 
 
 def slice_axis(extent: Dim, start: Dim | None, stop: Dim | None, step: int) -> tuple[Dim, Dim]:
-    """(offset of the first element, number of elements) of `[start:stop:step]` on an axis."""
+    """(offset of the first element, number of elements) of `[start:stop:step]` on an axis.
+
+    Only ints count from the end when negative: `from_start` has made all other bounds positions from the start,
+    except those that come to the same either way.
+    """
     if step > 0:
         first = _clamped_offset(start, extent, 0)
         span = _span(first, start, stop, extent)
@@ -143,15 +147,30 @@ def slice_axis(extent: Dim, start: Dim | None, stop: Dim | None, step: int) -> t
     return first, span if step == -1 else sizes.floordiv(span + (-step - 1), -step)
 
 
+def from_start(trace: Trace, position: Dim, extent: Dim, what: str, clamped: bool = False) -> Dim:
+    """A position that may be negative, and then counts from the end, as one from the start.
+
+    Where the sign of a traced size is not known it becomes a check when the program starts. `clamped` positions
+    (of slices with a positive step) need none for `extent - 1` and `extent - 2`: while these are negative, both
+    readings come to 0.
+    """
+    if isinstance(position, int) or sizes.never_negative(position):
+        return position
+    if sizes.never_negative(-position - 1):
+        return position + extent
+    if clamped and extent - position in (1, 2):
+        return position
+    known = trace.hint(position)
+    if known is not None and known < 0:
+        trace.graph.require("ge", -1 - position, 0, f"this program was made for a negative {what} {position}")
+        return position + extent
+    trace.graph.require("ge", position, 0, f"{what} {position} is negative ({{a}}): it would count from the end")
+    return position
+
+
 def _absolute(position: Dim, extent: Dim) -> Dim:
     """A position counted from the end, as one from the start."""
-    negative = isinstance(position, int) and position < 0
-    if not isinstance(position, int) and not sizes.never_negative(position):
-        negative = sizes.never_negative(-position) and position != 0
-        if not negative and sizes.names(position):
-            # n - 2 and the like: written by people who mean a position from the start
-            negative = False
-    return position + extent if negative else position
+    return position + extent if isinstance(position, int) and position < 0 else position
 
 
 def _clamp(position: Dim, low: Dim, high: Dim) -> Dim:
@@ -167,7 +186,7 @@ def _clamped_offset(start: Dim | None, extent: Dim, default: int) -> Dim:
 
 def _span(first: Dim, start: Dim | None, stop: Dim | None, extent: Dim) -> Dim:
     if stop is None:
-        from_end = start is not None and isinstance(start, int) and start < 0
+        from_end = isinstance(start, int) and start < 0
         return sizes.minimum(-start, extent) if from_end else sizes.maximum(extent - first, 0)  # type: ignore[operator]
     end = _absolute(stop, extent)
     if isinstance(stop, int) and stop < 0:
