@@ -110,6 +110,7 @@ def _update(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) 
     if any(isinstance(i, np.ndarray) and i.size == 0 for i in index):
         return result
     grids = np.ix_(*(np.atleast_1d(i) for i in index))
+    order += [a for a in range(value.ndim) if a not in order]  # axes of size 1 that no axis of the base has
     target_shape = [len(np.atleast_1d(i)) for i in index]
     result[grids] = value.transpose(order).reshape(target_shape)
     return result

@@ -150,7 +150,13 @@ class Nest:
     def _dense_extent(self, dim: Dim, index: Dim) -> Dim:
         """In a nest whose loops may merge, the extents of stored arrays are the loops' own parameters."""
         text = str(index)
-        return sizes.name(self.extents[self.loops.index(text)]) if dim != 1 and text in self.loops else dim
+        if dim == 1 or text not in self.loops:
+            return dim
+        extent = self.extents[self.loops.index(text)]
+        if self.integers[extent].size == dim:
+            return sizes.name(extent)
+        self.pure = False  # a part of the array, as in a piece of a concatenation
+        return dim
 
     def _note_purity(self, place: Storage, index: Index) -> None:
         """Loops may merge only while every array is read at plain loop indices."""

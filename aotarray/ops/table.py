@@ -40,7 +40,9 @@ class Op:
 
     def template(self, code: str) -> str | None:
         """The spelling for operands of dtype `code`, or None for a call of the scalar function."""
-        kind = {"b": "b", "i": "i", "u": "i", "f": "f"}[code[0]]
+        kind = code[0]
+        if kind == "u" and "u" not in self.spelling:
+            kind = "i"
         return self.spelling.get(kind, self.spelling.get("*"))
 
 
@@ -115,7 +117,8 @@ _ufunc("sign",             1)
 _ufunc("heaviside",        2)
 _ufunc("sqrt",             1, DIVISION)
 _ufunc("square",           1, f="{0} * {0}", i="{T}({0} * {0})", b="{0}")
-_ufunc("reciprocal",       1, DIVISION)
+_ufunc("reciprocal",       1, DIVISION, i="where({0} == 1, {T}(1), where({0} == -1, {T}(-1), {T}(0)))",
+       u="where({0} == 1, {T}(1), {T}(0))")
 _ufunc("cbrt",             1, ELEMENTARY)
 _ufunc("exp",              1, ELEMENTARY)
 _ufunc("exp2",             1, ELEMENTARY)
@@ -151,7 +154,7 @@ _ufunc("bitwise_xor",      2, any="{T}({0} ^ {1})", b="{0} ^ {1}")
 _ufunc("invert",           1, any="{T}(~{0})", b="not {0}")
 _ufunc("left_shift",       2)
 _ufunc("right_shift",      2)
-_ufunc("bitwise_count",    1)
+_ufunc("bitwise_count",    1, i="bit_count({0})")
 _ufunc("less",             2, any="{0} < {1}")
 _ufunc("less_equal",       2, any="{0} <= {1}")
 _ufunc("greater",          2, any="{0} > {1}")
@@ -166,9 +169,9 @@ _ufunc("maximum",          2, b="{0} | {1}")
 _ufunc("minimum",          2, b="{0} & {1}")
 _ufunc("fmax",             2, b="{0} | {1}")
 _ufunc("fmin",             2, b="{0} & {1}")
-_ufunc("isnan",            1)
-_ufunc("isinf",            1)
-_ufunc("isfinite",         1)
+_ufunc("isnan",            1, i="False", b="False")
+_ufunc("isinf",            1, i="False", b="False")
+_ufunc("isfinite",         1, i="True", b="True")
 _ufunc("signbit",          1)
 _ufunc("copysign",         2)
 _ufunc("nextafter",        2)

@@ -109,19 +109,22 @@ def _agree(trace: Trace, a: Dim, b: Dim, what: str, shapes: Sequence[tuple[Dim, 
 
 def broadcast_node(trace: Trace, node: Node, shape: tuple[Dim, ...]) -> Node:
     """`node` as an array of `shape` (an axis of a size that turned out to be 1 is repeated)."""
-    if node.shape == shape:
-        return node
-    lead = len(shape) - len(node.shape)
+    return node if node.shape == shape else broadcast_lens(trace, node.shape, shape).read(trace.graph, node)
+
+
+def broadcast_lens(trace: Trace, source: tuple[Dim, ...], shape: tuple[Dim, ...]) -> views.Affine:
+    """The view of an array of shape `source` as one of `shape`."""
+    lead = len(shape) - len(source)
     if lead < 0:
-        raise ValueError(f"{here()}: could not broadcast shape {node.shape} into {shape}")
+        raise ValueError(f"{here()}: could not broadcast shape {source} into {shape}")
     index: list[Dim] = []
-    for axis, dim in enumerate(node.shape):
+    for axis, dim in enumerate(source):
         target = shape[lead + axis]
         if dim == 1 or (dim != target and trace.hint(dim) == 1 and trace.hint(target) != 1):
             index.append(0)
         else:
             index.append(views.axes(len(shape))[lead + axis])
-    return views.Affine(tuple(index), shape).read(trace.graph, node)
+    return views.Affine(tuple(index), shape)
 
 
 def elementwise(trace: Trace, op: Op, operands: Sequence[Node], dtype: np.dtype | None = None, operator: bool = False) -> Node:
