@@ -174,12 +174,34 @@ def kernel_ir(kernel: Kernel) -> tuple[str, str]:
         try:
             result = compile_extra(
                 cpu_target.typing_context, context, function, (*pointers, *integers), types.none, flags,
-                locals={}, library=library,
+                locals={}, library=library, pipeline_class=_pipeline(),
             )  # fmt: skip
         except Exception as error:
             raise CompileError(f"Numba refused the generated source of {kernel.name}:\n{source}\n{error}") from error
     (module,) = modules
     return str(module), result.fndesc.llvm_func_name
+
+
+@functools.cache
+def _pipeline() -> Any:
+    """Numba's passes without those that rewrite its IR: generated source needs none of them."""
+    from numba.core import typed_passes, untyped_passes
+    from numba.core.compiler import CompilerBase
+    from numba.core.compiler_machinery import PassManager
+
+    class Kernels(CompilerBase):  # type: ignore[misc]
+        def define_pipelines(self) -> list[Any]:
+            manager = PassManager("aotarray")
+            manager.add_pass(untyped_passes.TranslateByteCode, "bytecode to IR")
+            manager.add_pass(untyped_passes.FixupArgs, "arguments")
+            manager.add_pass(untyped_passes.IRProcessing, "liveness")
+            manager.add_pass(typed_passes.NopythonTypeInference, "types")
+            manager.add_pass(typed_passes.NativeLowering, "LLVM IR")
+            manager.add_pass(typed_passes.NoPythonBackend, "result")
+            manager.finalize()
+            return [manager]
+
+    return Kernels
 
 
 @functools.cache
