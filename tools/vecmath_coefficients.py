@@ -56,6 +56,8 @@ POLYNOMIALS = (
     Polynomial("CBRT_F32", "x^(-1/3)", 3, "[1;2]", 24),
     Polynomial("SIN_F64", "(sin(sqrt(x))/sqrt(x)-1)/x", 5, "[1e-9;0.617]"),
     Polynomial("SIN_F32", "(sin(sqrt(x))/sqrt(x)-1)/x", 2, "[1e-6;0.617]", 24),
+    Polynomial("SIN_WIDE_F64", "(sin(sqrt(x))/sqrt(x)-1)/x", 7, "[1e-9;2.4676]"),
+    Polynomial("SIN_WIDE_F32", "(sin(sqrt(x))/sqrt(x)-1)/x", 4, "[1e-6;2.4676]", 24),
     Polynomial("COS_F64", "(cos(sqrt(x))-1+x/2)/x^2", 5, "[1e-5;0.617]"),
     Polynomial("COS_F32", "(cos(sqrt(x))-1+x/2)/x^2", 2, "[1e-4;0.617]", 24),
     Polynomial("ATAN_F64", "(atan(sqrt(x))/sqrt(x)-1)/x", 19, "[1e-9;1]"),

@@ -1,10 +1,10 @@
 """sin, cos and tan.
 
-Reduction: x = n pi/2 + r. Up to a bound, n pi/2 is taken off in three parts whose products the fused
-multiply-add keeps exact (Muller, Elementary Functions, 3rd ed., section 11.2), and what r loses to rounding
-is carried along. Above it, a rare call multiplies x by the bits of 2/pi that matter (M. Payne and R. Hanek,
-1983). sin and cos share the reduction and both polynomials, so that a kernel with both of one argument does
-it once.
+Reduction: up to a bound, a multiple of pi (pi/2 for tan) is taken off in three parts whose products the fused
+multiply-add keeps exact (Muller, Elementary Functions, 3rd ed., section 11.2). Above it, a rare call
+multiplies x by the bits of 2/pi that matter (M. Payne and R. Hanek, 1983). sin and cos take off multiples of
+pi, so that one polynomial does for both; it is longer than one over a quarter of that, but two of those take
+more time.
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ TWO_OVER_PI = 0.6366197723675814
 HALF_PI = {
     "f64": (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
     "f32": (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
+}
+ONE_OVER_PI = 0.3183098861837907
+PI = {
+    "f64": (3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33),
+    "f32": (3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15),
 }
 MAGIC = {"f64": 1.5 * 2.0**52, "f32": 1.5 * 2.0**23}
 SIGN_SHIFT = {"f64": 62, "f32": 30}
@@ -129,17 +134,36 @@ def tan_wide(x: Scalar) -> Scalar:
     return convert(tan(convert(x, "f64")), "f32")
 
 
+def sin_near(x: Scalar, n: Scalar, low_bits: Scalar) -> Scalar:
+    """sin(x - n pi), negated where the lowest of the bits is set; |x| is under the limit.
+
+    Two of the three subtractions are exact, or cancel so far that their rounding does not matter.
+    """
+    t = dtype_of(x)
+    high, middle, low = PI[t]
+    y = exact_fma(n, -low, exact_fma(n, -middle, exact_fma(n, -high, x)))
+    z = y * y
+    value = fma(y * z, polynomial(z, c.SIN_WIDE_F64 if t == "f64" else c.SIN_WIDE_F32), y)
+    return from_bits(bits(value) ^ (low_bits << (SIGN_SHIFT[t] + 1)))
+
+
 @define("sin", "f32", "f64")
 def sin(x: Scalar) -> Scalar:
-    large = sin_large(x) if dtype_of(x) == "f64" else sin_wide(x)
-    near = select(x == 0.0, x, finish_sin(reduce_small(x), 0))
-    return select(over(x), large, near)
+    t = dtype_of(x)
+    large = sin_large(x) if t == "f64" else sin_wide(x)
+    shifted = fma(x, ONE_OVER_PI, MAGIC[t])
+    near = sin_near(x, shifted - MAGIC[t], bits(shifted))
+    return select(over(x), large, select(x == 0.0, x, near))
 
 
 @define("cos", "f32", "f64")
 def cos(x: Scalar) -> Scalar:
-    large = cos_large(x) if dtype_of(x) == "f64" else cos_wide(x)
-    return select(over(x), large, finish_sin(reduce_small(x), 1))
+    t = dtype_of(x)
+    large = cos_large(x) if t == "f64" else cos_wide(x)
+    # cos(x) = (-1)**m sin(x - (m - 1/2) pi)
+    shifted = fma(x, ONE_OVER_PI, 0.5) + MAGIC[t]
+    near = sin_near(x, (shifted - MAGIC[t]) - 0.5, bits(shifted))
+    return select(over(x), large, near)
 
 
 @define("tan", "f32", "f64")
