@@ -34,6 +34,7 @@ from .trace.trees import Structure, flatten, is_tree
 
 get_num_threads = _launcher.get_num_threads
 set_num_threads = _launcher.set_num_threads
+trim_memory = _launcher.trim_memory
 
 
 @dataclass
@@ -353,5 +354,5 @@ def cache() -> Cache:
 
 __all__ = [
     "Array", "build", "cache", "default_device", "device_put", "devices", "export", "exports", "find_compiler", "get_num_threads", "jit", "lower",
-    "set_num_threads", "trace",
+    "set_num_threads", "trace", "trim_memory",
 ]  # fmt: skip

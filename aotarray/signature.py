@@ -12,6 +12,7 @@ import numpy as np
 
 from . import sizes, spec
 from .errors import SpecError
+from .fusion.schedule import RESERVED
 from .sizes import Dim
 from .trace.trees import Structure, flatten
 from .types import ArrayType
@@ -161,6 +162,8 @@ def dim_of(dim: spec.DimExpr) -> Dim:
     if isinstance(dim, int):
         return dim
     if isinstance(dim, str):
+        if dim in RESERVED:
+            raise SpecError(f"a size cannot be called {dim!r}: the generated source has a function of this name")
         return sizes.name(dim)
     left, right = dim_of(dim.left), dim_of(dim.right)
     if dim.op == "+":

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass
-
 
 from .. import sizes
 from ..errors import SpecError
 from ..graph import Graph, Node
 from ..loops import Kernel
+from ..ops import OPS
 from ..program import (
     Arg, Buffer, Check, Collapse, Instruction, KernelCall, LibraryCall, Program, RaiseIf, Size, SizeOp, Stride,
 )  # fmt: skip
@@ -275,11 +276,13 @@ class Scheduler:
         )
 
 
-#: names that generated source uses itself
-RESERVED = frozenset(
-    "begin end first last range min max where bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 "
-    "nan inf fast_add fast_multiply fold_max fold_min scratch".split()
-)
+#: names that generated source uses itself: Python's words, scalar functions, dtypes
+RESERVED = frozenset((
+    *keyword.kwlist, *OPS,
+    *"begin end first last range min max where bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 "
+    "nan inf fast_add fast_multiply fold_max fold_min scratch bit_count degrees radians erf erfc double_to_half "
+    "float_to_half half_to_float to_i8 to_i16 to_i32 to_i64 to_u8 to_u16 to_u32 to_u64".split(),
+))  # fmt: skip
 
 
 def separate_outputs(graph: Graph) -> None:

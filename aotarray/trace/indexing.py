@@ -34,7 +34,8 @@ def set_item(x: Tracer, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     if _is_mask(key, x):
         mask = promote.node_of(x.trace, key)
-        _write_masked(x, mask, value)
+        rest = tuple(range(len(mask.shape), x.ndim))  # a mask of the leading axes holds for whole rows
+        _write_masked(x, views.insert_axes(mask.shape, rest).read(x.trace.graph, mask) if rest else mask, value)
         return
     basic, advanced = _split(x, key)
     if advanced:
@@ -44,7 +45,7 @@ def set_item(x: Tracer, key: Any, value: Any) -> None:
 
 def _is_mask(key: Any, x: Tracer) -> bool:
     dtype = getattr(key, "dtype", None)
-    return dtype == np.bool_ and getattr(key, "ndim", -1) == x.ndim and x.ndim > 0
+    return dtype == np.bool_ and 0 < getattr(key, "ndim", -1) <= x.ndim
 
 
 def _write_masked(x: Tracer, mask: Node, value: Any) -> None:
@@ -60,7 +61,7 @@ def _write_masked(x: Tracer, mask: Node, value: Any) -> None:
 
 def _split(x: Tracer, key: Any) -> tuple[list[Any], dict[int, Node]]:
     """The key as basic indices for every axis, and the integer arrays by axis of the basic result."""
-    items = list(key) if isinstance(key, tuple) else [key]
+    items = _without_masks(x, list(key) if isinstance(key, tuple) else [key])
     consumed = sum(1 for k in items if k is not None and k is not Ellipsis)
     if sum(1 for k in items if k is Ellipsis) > 1:
         raise IndexError(f"{here()}: an index can only have a single ellipsis ('...')")
@@ -88,6 +89,24 @@ def _split(x: Tracer, key: Any) -> tuple[list[Any], dict[int, Node]]:
             basic.append(slice(None))
             axis += 1
     return basic, advanced
+
+
+def _without_masks(x: Tracer, items: list[Any]) -> list[Any]:
+    """Masks known at trace time as the positions where they hold, which fixes the sizes they cover."""
+    found: list[Any] = []
+    axis = 0
+    for item in items:
+        mask = np.asarray(item) if isinstance(item, (list, np.ndarray)) and not promote.is_traced(item) else None
+        if mask is None or mask.dtype != np.bool_ or mask.ndim == 0:
+            found.append(item)
+            axis += 0 if item is None else x.ndim - len(items) + 1 if item is Ellipsis else 1
+            continue
+        for extent, dim in zip(mask.shape, x.node.shape[axis : axis + mask.ndim], strict=False):
+            if x.trace.fix(dim, "a boolean mask") != extent:
+                raise IndexError(f"{here()}: boolean index did not match indexed array along axis {axis}")
+        found += list(np.nonzero(mask))
+        axis += mask.ndim
+    return found
 
 
 def _plain(item: Any) -> Any:
@@ -174,13 +193,14 @@ def _integer(trace: Trace, item: Any, extent: Dim, axis: int) -> Dim:
 
 
 def _position(advanced: dict[int, Node], key: Any) -> int:
-    """Where the index arrays' axes go: at the first one when they are adjacent, else first (NumPy's rule)."""
-    axes = sorted(advanced)
+    """Where the index arrays' axes go: at the first one when they are adjacent, else first (NumPy's rule).
+
+    Integers count as index arrays here, and everything else between two of them keeps them apart.
+    """
     items = key if isinstance(key, tuple) else (key,)
-    plain = [k for k in items if k is not None]
-    spots = [n for n, k in enumerate(plain) if not isinstance(k, slice) and k is not Ellipsis]
-    adjacent = spots == list(range(spots[0], spots[-1] + 1)) and axes == list(range(axes[0], axes[-1] + 1))
-    return axes[0] if adjacent else 0
+    spots = [n for n, k in enumerate(items) if k is not None and k is not Ellipsis and not isinstance(k, slice)]
+    adjacent = spots == list(range(spots[0], spots[-1] + 1))
+    return min(advanced) if adjacent else 0
 
 
 def gather(trace: Trace, x: Node, advanced: dict[int, Node], position: int) -> Node:
