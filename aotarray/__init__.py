@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aotarray.api import lower as lower
     from aotarray.api import set_num_threads as set_num_threads
     from aotarray.api import trace as trace
+    from aotarray.api import trim_memory as trim_memory
     from aotarray.errors import AotarrayError as AotarrayError
 
 __version__ = "0.1.0"
@@ -40,6 +41,7 @@ _NAMES = {
     "lower": "aotarray.api",
     "set_num_threads": "aotarray.api",
     "trace": "aotarray.api",
+    "trim_memory": "aotarray.api",
 }
 _MODULES = ("errors", "numpy")
 

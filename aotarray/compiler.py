@@ -107,8 +107,8 @@ def cache() -> Cache:
 
 @functools.cache
 def host_level() -> str:
-    """The instruction-set level of this machine."""
-    return _launcher.cpu_level() if hasattr(_launcher, "cpu_level") else "v3"
+    """The instruction-set level of this machine, or the lower one that AOTARRAY_CPU asks for."""
+    return _launcher.cpu_level()
 
 
 def plan_of(graph: Graph) -> Plan:

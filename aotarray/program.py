@@ -137,8 +137,8 @@ class LibraryCall:
 
 @dataclass(frozen=True, slots=True)
 class RaiseIf:
-    """Raise `exception` ("IndexError", "ValueError") with `message` when i64 buffer `buffer` (one
-    element) is not zero. `{value}` in the message stands for the element at buffer index 1."""
+    """Raise `exception` ("IndexError", "ValueError") with `message` when i64 buffer `buffer` (one to three
+    elements) is not zero at index 0. `{value}` and `{size}` in the message stand for those at 1 and 2."""
 
     buffer: int
     exception: str

@@ -104,6 +104,7 @@ def stub(functions: Sequence[Function]) -> str:
             lines += [f'    """{version.spec}"""', "    ..."]
     lines += ["", "__signatures__: tuple[str, ...]", "__variant__: str", ""]
     lines += ["def get_num_threads() -> int: ...", "def set_num_threads(n: int, /) -> None: ..."]
+    lines += ["def trim_memory() -> int: ..."]
     return "\n".join(lines) + "\n"
 
 

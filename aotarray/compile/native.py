@@ -51,7 +51,7 @@ def optimised(texts: Sequence[str], level: str, suffix: str = "") -> Any:
 
     symbols = sorted({s for text in texts for s in _SCALAR_SYMBOL.findall(text)})
     library = definitions(symbols)
-    if level == "v2":
+    if level in ("v1", "v2"):
         library = without_fma(library)
     machine = target_machine(level)
     try:

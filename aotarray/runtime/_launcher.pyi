@@ -47,11 +47,20 @@ class Dispatcher:
     def _set_parameters(self, names: tuple[str, ...], /) -> None:
         """Name the parameters, once, when none is static: calls with keywords and out= are then fast too."""
 
+def cpu_level() -> str:
+    """Level of x86-64 of this CPU ("v2", "v3", "v4", "v1" below them), "generic" on others.
+
+    AOTARRAY_CPU=x86-64-vN asks for a lower one; ValueError when it asks for a higher one.
+    """
+
 def import_names() -> tuple[str, ...]:
     """Names of the C functions that images may import."""
 
 def get_num_threads() -> int:
     """Largest number of threads that a call may use."""
+
+def trim_memory() -> int:
+    """Give back the memory that is kept for the next large results; returns its number of bytes."""
 
 def set_num_threads(n: int, /) -> None:
     """Set the largest number of threads that a call may use, the caller's own included.

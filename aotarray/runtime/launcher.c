@@ -7,8 +7,9 @@
  * It uses CPython's limited API and no NumPy headers. Programs are described in aotarray/program.py and
  * laid out as words by aotarray/runtime/encode.py; what a program refers to was verified there.
  *
- * In order: programs (rows), NumPy, leaves (arguments), threads, frames (one run), instructions, C functions
- * for kernels; then either images, programs and dispatchers for jit, or functions of a built module.
+ * In order: programs (rows), NumPy, leaves (arguments), what the machine has, threads, memory, frames (one
+ * run), instructions, C functions for kernels; then either images, programs and dispatchers for jit, or
+ * functions of a built module.
  *
  * Alone, for development:
  *   cc -O2 -fPIC -shared -Wall -Wextra $(python3-config --includes) launcher.c \
@@ -25,6 +26,7 @@
 #include <Python.h>
 
 #include <complex.h>
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -40,9 +42,9 @@
 
 #ifdef AOTARRAY_MODULE
 #include "module.h"
+#endif
 #ifdef __x86_64__
 #include <cpuid.h>
-#endif
 #endif
 #ifndef CMPLX /* clang, whose glibc headers do not define it */
 #define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
@@ -129,10 +131,10 @@ static int program_open(Program *p, const int64_t *words, size_t count)
     return 0;
 }
 
-/* Text with {a} or {value} and {b} replaced by numbers, as a new str. */
+/* Text with {a} or {value}, and {b} or {size}, replaced by numbers, as a new str. */
 static PyObject *fill_message(const char *text, int64_t a, int64_t b)
 {
-    static const char *const marks[] = {"{a}", "{value}", "{b}"};
+    static const char *const marks[] = {"{a}", "{value}", "{b}", "{size}"};
     size_t room = strlen(text) + 1;
     for (const char *c = text; *c; c++) room += *c == '{' ? 20 : 0;
     char *filled = malloc(room), *to = filled;
@@ -143,7 +145,7 @@ static PyObject *fill_message(const char *text, int64_t a, int64_t b)
         if (mark == COUNT(marks)) {
             *to++ = *text++;
         } else {
-            to += snprintf(to, 22, "%lld", (long long)(mark == 2 ? b : a));
+            to += snprintf(to, 22, "%lld", (long long)(mark >= 2 ? b : a));
             text += strlen(marks[mark]);
         }
     }
@@ -230,6 +232,19 @@ static int load_numpy(void)
     if (probe_head() < 0) return -1;
     np.interpreter = interpreter;
     return 0;
+}
+
+/* Frees an object of a heap type. */
+static void free_object(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *new_object(PyTypeObject *type)
+{
+    return ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
 }
 
 static PyObject *shape_tuple(const Program *p, const Buffer *b, const int64_t *values)
@@ -526,6 +541,86 @@ static void raise_bad_leaf(const Leaf *leaf, const char *name)
     Py_XDECREF(type);
 }
 
+/* ---- What the machine has ------------------------------------------------------------------------ */
+
+/* The level of x86-64 (System V psABI, "Micro-Architecture Levels") of this CPU; 0 on others. */
+static int cpu_level(void)
+{
+#ifdef __x86_64__
+    unsigned a, b, c, d, c1, b7 = 0, c81 = 0;
+    unsigned xcr0 = 0, none;
+    const unsigned v2 = 1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23;
+    const unsigned v3 = 1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29;
+    const unsigned v3_7 = 1u << 3 | 1u << 5 | 1u << 8;
+    const unsigned v4_7 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
+    if (!__get_cpuid(1, &a, &b, &c1, &d)) return 1;
+    if (__get_cpuid(0x80000001, &a, &b, &c, &d)) c81 = c;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) b7 = b;
+    if (c1 & 1u << 27) __asm__ volatile("xgetbv" : "=a"(xcr0), "=d"(none) : "c"(0));
+    if ((c1 & v2) != v2 || !(c81 & 1)) return 1;
+    if ((c1 & v3) != v3 || (b7 & v3_7) != v3_7 || !(c81 & 1u << 5) || (xcr0 & 6) != 6) return 2;
+    return (b7 & v4_7) == v4_7 && (xcr0 & 0xe6) == 0xe6 ? 4 : 3;
+#else
+    return 0;
+#endif
+}
+
+/* The numbers in a control group's file; returns how many it has ("max 100000" has none). */
+static int group_numbers(const char *directory, const char *name, long long *a, long long *b)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "r");
+    if (!file) return 0;
+    int found = fscanf(file, "%lld %lld", a, b);
+    fclose(file);
+    return found;
+}
+
+/* CPUs' worth of time that a control group allows; 0: no limit. */
+static int group_cpus(const char *directory, int version)
+{
+    long long quota = 0, period = 0, none;
+    int found = group_numbers(directory, version == 2 ? "cpu.max" : "cpu.cfs_quota_us", &quota, &period);
+    if (version == 1 && found == 1) found += group_numbers(directory, "cpu.cfs_period_us", &period, &none) == 1;
+    return found == 2 && quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
+}
+
+/* Megabytes that a control group allows; 0: no limit. */
+static int group_megabytes(const char *directory, int version)
+{
+    long long bytes = 0, none;
+    int found = group_numbers(directory, version == 2 ? "memory.max" : "memory.limit_in_bytes", &bytes, &none);
+    return found == 1 && bytes >> 20 > 0 && bytes >> 20 < INT_MAX ? (int)(bytes >> 20) : 0;
+}
+
+static int smaller_limit(int a, int b)
+{
+    return !a || (b && b < a) ? b : a;
+}
+
+/* The tightest limit of this process's group and those around it. `controller` is "cpu" or "memory". */
+static int group_limit(const char *controller, int (*limit_of)(const char *directory, int version))
+{
+    char line[4096], path[4160];
+    snprintf(path, sizeof path, "/sys/fs/cgroup/%s", controller);
+    int limit = smaller_limit(limit_of("/sys/fs/cgroup", 2), limit_of(path, 1));
+    FILE *file = fopen("/proc/self/cgroup", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        char *group = strrchr(line, ':');
+        int version = strncmp(line, "0::", 3) == 0 ? 2 : strstr(line, controller) ? 1 : 0;
+        if (!version || !group) continue;
+        group++;
+        group[strcspn(group, "\n")] = 0;
+        for (char *slash; (slash = strrchr(group, '/')) && group[1]; *slash = 0) {
+            snprintf(path, sizeof path, "/sys/fs/cgroup%s%s%s", version == 1 ? "/" : "", version == 1 ? controller : "", group);
+            limit = smaller_limit(limit, limit_of(path, version));
+        }
+    }
+    if (file) fclose(file);
+    return limit;
+}
+
 /* ---- Threads ------------------------------------------------------------------------------------ */
 
 #define MAX_THREADS 1024
@@ -697,51 +792,6 @@ static int pool_run(Kernel kernel, void *const *pointers, const int64_t *ints, v
     return 1;
 }
 
-/* CPUs' worth of time that a control group file allows; 0: no limit. */
-static int quota_in(const char *directory, int version)
-{
-    char path[4200];
-    long long quota = 0, period = 0;
-    snprintf(path, sizeof path, version == 2 ? "%s/cpu.max" : "%s/cpu.cfs_quota_us", directory);
-    FILE *file = fopen(path, "r");
-    if (!file) return 0;
-    int found = fscanf(file, "%lld %lld", &quota, &period); /* "max 100000" gives none */
-    fclose(file);
-    if (version == 1 && found == 1) {
-        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", directory);
-        if (!(file = fopen(path, "r"))) return 0;
-        found = 1 + (fscanf(file, "%lld", &period) == 1);
-        fclose(file);
-    }
-    return found == 2 && quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
-}
-
-static int smaller_limit(int a, int b)
-{
-    return !a || (b && b < a) ? b : a;
-}
-
-/* The tightest quota of this process's group and those around it. */
-static int cpu_quota(void)
-{
-    int limit = smaller_limit(quota_in("/sys/fs/cgroup", 2), quota_in("/sys/fs/cgroup/cpu", 1));
-    char line[4096], path[4160];
-    FILE *file = fopen("/proc/self/cgroup", "r");
-    while (file && fgets(line, sizeof line, file)) {
-        char *group = strrchr(line, ':');
-        int version = strncmp(line, "0::", 3) == 0 ? 2 : strstr(line, "cpu") ? 1 : 0;
-        if (!version || !group) continue;
-        group++;
-        group[strcspn(group, "\n")] = 0;
-        for (char *slash; (slash = strrchr(group, '/')) && group[1]; *slash = 0) {
-            snprintf(path, sizeof path, version == 2 ? "/sys/fs/cgroup%s" : "/sys/fs/cgroup/cpu%s", group);
-            limit = smaller_limit(limit, quota_in(path, version));
-        }
-    }
-    if (file) fclose(file);
-    return limit;
-}
-
 /* -1 with an exception set when a warning became one. */
 static int default_threads(void)
 {
@@ -758,7 +808,7 @@ static int default_threads(void)
     cpu_set_t set;
     if (!sched_getaffinity(0, sizeof set, &set)) cpus = CPU_COUNT(&set);
 #endif
-    int limit = smaller_limit(cpus > 0 ? cpus : 1, cpu_quota());
+    int limit = smaller_limit(cpus > 0 ? cpus : 1, group_limit("cpu", group_cpus));
     return limit < MAX_THREADS ? limit : MAX_THREADS;
 }
 
@@ -787,11 +837,184 @@ static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number)
     Py_RETURN_NONE;
 }
 
-#define THREAD_METHODS                                                                                             \
+/* ---- Memory: blocks for large results and temporaries, kept for the next call -------------------- */
+
+#define LARGE_BYTES (256 << 10)             /* from here on; less comes from NumPy or malloc */
+#define HUGE_BYTES ((size_t)4 << 20)        /* from here on in pages of their own, huge where the system has them */
+#define HUGE_PAGE ((size_t)2 << 20)
+#define KEPT_BLOCKS 64
+#define KEPT_BYTES ((size_t)512 << 20)      /* and at most an eighth of the memory there is */
+
+typedef struct {
+    char *data; /* 64-byte aligned; from HUGE_BYTES on mapped, else of malloc */
+    size_t size;
+} Block;
+
+/* New pages cost a fault each, which can take longer than the arithmetic that fills them. */
+static struct {
+    PyTypeObject *type; /* of MemoryObject */
+    pthread_mutex_t lock;
+    Block kept[KEPT_BLOCKS]; /* oldest first */
+    int count;
+    size_t bytes, limit; /* of what is kept; limit 0: no blocks, NumPy makes all results */
+} memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A block that an array shows; the block is kept when the last array that shows it is gone. */
+typedef struct {
+    PyObject_HEAD
+    Block block;
+    size_t used;
+} MemoryObject;
+
+static Block unkeep(int i)
+{
+    Block block = memory.kept[i];
+    memory.bytes -= block.size;
+    memmove(&memory.kept[i], &memory.kept[i + 1], (size_t)(--memory.count - i) * sizeof block);
+    return block;
+}
+
+static void free_block(Block block)
+{
+    if (block.size >= HUGE_BYTES) munmap(block.data, block.size);
+    else free(block.data);
+}
+
+/* Frees all that is kept; returns its bytes. */
+static size_t trim_blocks(void)
+{
+    Block blocks[KEPT_BLOCKS];
+    pthread_mutex_lock(&memory.lock);
+    int count = memory.count;
+    size_t bytes = memory.bytes;
+    memcpy(blocks, memory.kept, sizeof blocks);
+    memory.count = 0;
+    memory.bytes = 0;
+    pthread_mutex_unlock(&memory.lock);
+    for (int i = 0; i < count; i++) free_block(blocks[i]);
+    return bytes;
+}
+
+static void give_block(Block block)
+{
+    Block old[KEPT_BLOCKS + 1];
+    int count = 0;
+    pthread_mutex_lock(&memory.lock);
+    if (block.size <= memory.limit) {
+        while (memory.count == KEPT_BLOCKS || memory.bytes + block.size > memory.limit) old[count++] = unkeep(0);
+        memory.kept[memory.count++] = block;
+        memory.bytes += block.size;
+    } else {
+        old[count++] = block;
+    }
+    pthread_mutex_unlock(&memory.lock);
+    for (int i = 0; i < count; i++) free_block(old[i]);
+}
+
+/* Of a size that is whole pages, and whole huge pages where that adds no more than an eighth. */
+static Block new_block(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), huge = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    size_t size = bytes >= HUGE_BYTES && huge - bytes <= bytes / 8 ? huge : (bytes + page - 1) / page * page;
+    if (size < HUGE_BYTES) return (Block){aligned_alloc(LINE, size), size};
+    char *base = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) return (Block){NULL, 0};
+    size_t before = -(uintptr_t)base & (HUGE_PAGE - 1);
+    if (before) munmap(base, before);
+    munmap(base + before + size, HUGE_PAGE - before);
+#ifdef MADV_HUGEPAGE
+    madvise(base + before, size, MADV_HUGEPAGE);
+#endif
+    return (Block){base + before, size};
+}
+
+/* The kept block that fits best with no more than a quarter to spare, else a new one. */
+static int take_block(size_t bytes, Block *block)
+{
+    int best = -1;
+    pthread_mutex_lock(&memory.lock);
+    for (int i = 0; i < memory.count; i++) {
+        size_t size = memory.kept[i].size;
+        if (size >= bytes && size - bytes <= bytes / 4 && (best < 0 || size <= memory.kept[best].size)) best = i;
+    }
+    if (best >= 0) *block = unkeep(best);
+    pthread_mutex_unlock(&memory.lock);
+    if (best >= 0) return 0;
+    *block = new_block(bytes);
+    if (!block->data && trim_blocks()) *block = new_block(bytes);
+    if (block->data) return 0;
+    PyErr_NoMemory();
+    return -1;
+}
+
+static PyObject *new_memory(size_t bytes)
+{
+    MemoryObject *self = (MemoryObject *)new_object(memory.type);
+    if (!self) return NULL;
+    self->used = bytes;
+    if (take_block(bytes, &self->block) == 0) return (PyObject *)self;
+    Py_DECREF((PyObject *)self);
+    return NULL;
+}
+
+static void memory_dealloc(PyObject *object)
+{
+    MemoryObject *self = (MemoryObject *)object;
+    if (self->block.data) give_block(self->block);
+    free_object(object);
+}
+
+static int memory_get_buffer(PyObject *object, Py_buffer *view, int flags)
+{
+    MemoryObject *self = (MemoryObject *)object;
+    return PyBuffer_FillInfo(view, object, self->block.data, (Py_ssize_t)self->used, 0, flags);
+}
+
+static PyType_Spec memory_spec = {
+    "aotarray.Memory", sizeof(MemoryObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    (PyType_Slot[]){
+        {Py_tp_doc, "Memory that a compiled function's result lies in; it serves another result when no array shows it."},
+        {Py_tp_dealloc, memory_dealloc},
+        {Py_bf_getbuffer, memory_get_buffer},
+        {0, NULL},
+    },
+};
+
+static void lock_memory(void)
+{
+    pthread_mutex_lock(&memory.lock);
+}
+
+static void unlock_memory(void)
+{
+    pthread_mutex_unlock(&memory.lock);
+}
+
+static int start_memory(PyObject *module)
+{
+    if (memory.type) return 0;
+    const char *reuse = getenv("AOTARRAY_MEMORY_REUSE");
+    size_t all = (size_t)sysconf(_SC_PHYS_PAGES) / 8 * (size_t)sysconf(_SC_PAGESIZE);
+    size_t group = (size_t)group_limit("memory", group_megabytes) << 17;
+    if (group && group < all) all = group;
+    if (!(memory.type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &memory_spec, NULL))) return -1;
+    if (!(reuse && !strcmp(reuse, "0")) && !pthread_atfork(lock_memory, unlock_memory, unlock_memory))
+        memory.limit = all < KEPT_BYTES ? all : KEPT_BYTES;
+    return 0;
+}
+
+static PyObject *trim_memory(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromSize_t(trim_blocks());
+}
+
+#define COMMON_METHODS                                                                                            \
     {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads($module, /)\n--\n\n"                       \
      "Largest number of threads that a call may use."},                                                            \
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads($module, n, /)\n--\n\n"                         \
-     "Set the largest number of threads that a call may use, the caller's own included."}
+     "Set the largest number of threads that a call may use, the caller's own included."},                         \
+    {"trim_memory", trim_memory, METH_NOARGS, "trim_memory($module, /)\n--\n\n"                                   \
+     "Give back the memory that is kept for the next large results; returns its number of bytes."}
 
 /* ---- Frames: one run of a program --------------------------------------------------------------- */
 
@@ -808,6 +1031,7 @@ typedef struct {
     int64_t *kernel_ints;
     void *scratch;
     void *heap, *arena;           /* allocations, when the space below is too small */
+    Block block;                  /* in place of the arena, when that is large */
     _Alignas(LINE) char space[FRAME_BYTES];
     _Alignas(LINE) char small_arena[ARENA_BYTES];
 } Frame;
@@ -818,7 +1042,7 @@ static int frame_open(Frame *f, const Program *p, Leaf *leaves)
     size_t words = (size_t)(h->n_values + h->n_buffers + 2 * h->n_outputs + h->max_pointers + h->max_ints);
     f->program = p;
     f->leaves = leaves;
-    f->scratch = f->heap = f->arena = NULL;
+    f->scratch = f->heap = f->arena = f->block.data = NULL;
     int64_t *at = (int64_t *)f->space;
     if (words * 8 > sizeof f->space && !(at = f->heap = malloc(words * 8))) {
         PyErr_NoMemory();
@@ -840,6 +1064,7 @@ static void frame_close(Frame *f)
         Py_XDECREF(f->results[i]);
         Py_XDECREF(f->temps[i]);
     }
+    if (f->block.data) give_block(f->block);
     free(f->arena);
     free(f->heap);
 }
@@ -929,10 +1154,19 @@ static int bind_args(Frame *f)
     return 0;
 }
 
-static PyObject *new_array(const Frame *f, const Buffer *b, PyObject *maker)
+/* An array that is not filled; `type` NULL means ndarray. */
+static PyObject *new_array(const Frame *f, const Buffer *b, PyObject *type)
 {
-    PyObject *shape = shape_tuple(f->program, b, f->values);
-    PyObject *array = shape ? PyObject_CallFunctionObjArgs(maker, shape, np.dtype[b->dtype], NULL) : NULL;
+    PyObject *shape = shape_tuple(f->program, b, f->values), *owner = NULL, *array = NULL;
+    int64_t bytes = shape ? frame_bytes(f, b) : -1;
+    if (bytes >= LARGE_BYTES && memory.limit) {
+        owner = new_memory((size_t)bytes);
+        if (!type) type = (PyObject *)np.ndarray;
+        if (owner) array = PyObject_CallFunctionObjArgs(type, shape, np.dtype[b->dtype], owner, NULL);
+    } else if (bytes >= 0) {
+        array = PyObject_CallFunctionObjArgs(type ? type : np.empty, shape, np.dtype[b->dtype], NULL);
+    }
+    Py_XDECREF(owner);
     Py_XDECREF(shape);
     return array;
 }
@@ -1005,7 +1239,7 @@ static int bind_given_out(Frame *f, int64_t number, PyObject *object)
             *pointer = out.data;
             for (int d = 0; d < b->rank; d++) f->values[b->strides_at + d] = leaf_stride(&out, d);
         }
-        if (!direct && !(f->temps[number] = new_array(f, b, np.empty))) rc = -1;
+        if (!direct && !(f->temps[number] = new_array(f, b, NULL))) rc = -1;
     }
     leaf_close(&out);
     return rc;
@@ -1014,14 +1248,13 @@ static int bind_given_out(Frame *f, int64_t number, PyObject *object)
 static int bind_outs(Frame *f, PyObject *const *outs)
 {
     const Program *p = f->program;
-    PyObject *maker = p->result_type ? p->result_type : np.empty;
     for (int64_t i = 0; i < p->head->n_outputs; i++) {
         const Buffer *b = &p->buffers[p->outputs[i]];
         PyObject *fresh;
         if (outs && outs[i] && outs[i] != Py_None) {
             if (bind_given_out(f, i, outs[i]) < 0) return -1;
             if (!(fresh = f->temps[i])) continue;
-        } else if (!(fresh = f->results[i] = new_array(f, b, maker))) {
+        } else if (!(fresh = f->results[i] = new_array(f, b, p->result_type))) {
             return -1;
         }
         Leaf made;
@@ -1059,8 +1292,12 @@ static int bind_memory(Frame *f)
         int64_t bytes = f->values[ins->u.kernel.scratch];
         if (bytes > scratch) scratch = bytes;
     }
+    size_t bytes = round_up((size_t)total + (size_t)scratch);
     char *arena = f->small_arena;
-    if (total + scratch > ARENA_BYTES && !(arena = f->arena = aligned_alloc(LINE, round_up((size_t)(total + scratch))))) {
+    if (bytes >= LARGE_BYTES && memory.limit) {
+        if (take_block(bytes, &f->block) < 0) return -1;
+        arena = f->block.data;
+    } else if (bytes > ARENA_BYTES && !(arena = f->arena = aligned_alloc(LINE, bytes))) {
         PyErr_NoMemory();
         return -1;
     }
@@ -1185,8 +1422,8 @@ static int run_raise(const Frame *f, const Instruction *ins)
     const int64_t *flag = f->pointers[ins->u.raise.buffer];
     if (!*flag) return 0;
     const Buffer *b = &f->program->buffers[ins->u.raise.buffer];
-    int64_t value = b->rank ? flag[1] : *flag;
-    PyObject *message = fill_message(TEXT(f->program, ins->u.raise.message), value, 0);
+    int64_t words = frame_bytes(f, b) / 8;
+    PyObject *message = fill_message(TEXT(f->program, ins->u.raise.message), flag[words > 1], words > 2 ? flag[2] : 0);
     if (message) PyErr_SetObject(ins->u.raise.exception ? PyExc_ValueError : PyExc_IndexError, message);
     Py_XDECREF(message);
     return -1;
@@ -1360,19 +1597,6 @@ static const struct { const char *name; void (*address)(void); } imports[] = {
 /* ---- For jit: images, programs, dispatchers ------------------------------------------------------- */
 
 static struct { PyTypeObject *image, *program; } types;
-
-/* Frees an object of a heap type. */
-static void free_object(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
-}
-
-static PyObject *new_object(PyTypeObject *type)
-{
-    return ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-}
 
 typedef struct {
     PyObject_HEAD
@@ -1886,6 +2110,20 @@ static PyType_Spec dispatcher_spec = {
     },
 };
 
+/* The level that jit compiles for: this CPU's, or the lower one that AOTARRAY_CPU asks for. */
+static PyObject *cpu_level_name(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    const char *wanted = getenv("AOTARRAY_CPU");
+    int level = cpu_level(), asked = level;
+    if (level && wanted && *wanted) {
+        asked = !strncmp(wanted, "x86-64-v", 8) && wanted[8] >= '1' && wanted[8] <= '4' && !wanted[9] ? wanted[8] - '0' : 0;
+        if (!asked) return PyErr_Format(PyExc_ValueError, "AOTARRAY_CPU=%s is not one of x86-64-v1 to x86-64-v4", wanted);
+        if (asked > level)
+            return PyErr_Format(PyExc_ValueError, "AOTARRAY_CPU=%s, and this CPU has x86-64-v%d only", wanted, level);
+    }
+    return level ? PyUnicode_FromFormat("v%d", asked) : PyUnicode_FromString("generic");
+}
+
 static PyObject *import_names(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyObject *names = PyTuple_New(COUNT(imports));
@@ -1905,7 +2143,7 @@ static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
 
 static int module_exec(PyObject *module)
 {
-    if (load_numpy() < 0 || start_threads() < 0) return -1;
+    if (load_numpy() < 0 || start_threads() < 0 || start_memory(module) < 0) return -1;
     PyTypeObject *image = add_type(module, &image_spec), *program = image ? add_type(module, &program_spec) : NULL;
     PyTypeObject *dispatcher = program ? add_type(module, &dispatcher_spec) : NULL;
     if (dispatcher) {
@@ -1917,7 +2155,9 @@ static int module_exec(PyObject *module)
 }
 
 static PyMethodDef module_methods[] = {
-    THREAD_METHODS,
+    COMMON_METHODS,
+    {"cpu_level", cpu_level_name, METH_NOARGS, "cpu_level($module, /)\n--\n\n"
+     "Level of x86-64 of this CPU (\"v3\"), or the lower one that AOTARRAY_CPU asks for; \"generic\" on others."},
     {"import_names", import_names, METH_NOARGS, "import_names($module, /)\n--\n\nNames of the C functions that images may import."},
     {NULL, NULL, 0, NULL},
 };
@@ -1931,28 +2171,6 @@ static const aot_variant *variant;
 static Program *programs; /* of all overloads */
 
 /* -- which instruction set -- */
-
-/* The level of x86-64 (System V psABI, "Micro-Architecture Levels") of this CPU; 0 on others. */
-static int cpu_level(void)
-{
-#ifdef __x86_64__
-    unsigned a, b, c, d, c1, b7 = 0, c81 = 0;
-    unsigned xcr0 = 0, none;
-    const unsigned v2 = 1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23;
-    const unsigned v3 = 1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29;
-    const unsigned v3_7 = 1u << 3 | 1u << 5 | 1u << 8;
-    const unsigned v4_7 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
-    if (!__get_cpuid(1, &a, &b, &c1, &d)) return 1;
-    if (__get_cpuid(0x80000001, &a, &b, &c, &d)) c81 = c;
-    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) b7 = b;
-    if (c1 & 1u << 27) __asm__ volatile("xgetbv" : "=a"(xcr0), "=d"(none) : "c"(0));
-    if ((c1 & v2) != v2 || !(c81 & 1)) return 1;
-    if ((c1 & v3) != v3 || (b7 & v3_7) != v3_7 || !(c81 & 1u << 5) || (xcr0 & 6) != 6) return 2;
-    return (b7 & v4_7) == v4_7 && (xcr0 & 0xe6) == 0xe6 ? 4 : 3;
-#else
-    return 0;
-#endif
-}
 
 /* The best variant for this CPU, or the one that AOTARRAY_CPU asks for. */
 static int choose_variant(void)
@@ -2323,7 +2541,7 @@ static PyObject *list_signatures(void)
 
 static int module_exec(PyObject *module)
 {
-    if (load_numpy() < 0 || start_threads() < 0) return -1;
+    if (load_numpy() < 0 || start_threads() < 0 || start_memory(module) < 0) return -1;
     if (!variant && choose_variant() < 0) return -1;
     if (open_programs() < 0 || PyModule_AddStringConstant(module, "__variant__", variant->name) < 0) return -1;
     PyObject *signatures = list_signatures();
@@ -2332,16 +2550,16 @@ static int module_exec(PyObject *module)
     return signatures ? 0 : -1;
 }
 
-static const PyMethodDef thread_methods[] = {THREAD_METHODS};
+static const PyMethodDef common_methods[] = {COMMON_METHODS};
 
 static PyMethodDef *make_methods(const aot_module *data)
 {
-    PyMethodDef *methods = calloc((size_t)data->n_functions + COUNT(thread_methods) + 1, sizeof *methods);
+    PyMethodDef *methods = calloc((size_t)data->n_functions + COUNT(common_methods) + 1, sizeof *methods);
     for (int64_t i = 0; methods && i < data->n_functions; i++) {
         const aot_function *fn = &data->functions[i];
         methods[i] = (PyMethodDef){fn->name, (PyCFunction)(void (*)(void))fn->entry, METH_FASTCALL | METH_KEYWORDS, fn->doc};
     }
-    if (methods) memcpy(methods + data->n_functions, thread_methods, sizeof thread_methods);
+    if (methods) memcpy(methods + data->n_functions, common_methods, sizeof common_methods);
     return methods;
 }
 
