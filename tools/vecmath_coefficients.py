@@ -48,7 +48,7 @@ POLYNOMIALS = (
     Polynomial("COSH_F64", "(cosh(sqrt(x))-1)/x", 5, "[1e-9;0.1202]"),
     Polynomial("COSH_F32", "(cosh(sqrt(x))-1)/x", 2, "[1e-6;0.1202]", 24),
     Polynomial("LOG_F64", ATANH, 6, "[1e-9;0.02945]"),
-    Polynomial("LOG_F32", "(log(1+x)-x+x^2/2)/x^3", 8, "[-0.2929;0.41422]", 24),
+    Polynomial("LOG_F32", "(log(1+x)-x)/x^2", 9, "[-0.2929;0.41422]", 24),
     Polynomial("LOG_TAIL_F64", f"({ATANH}-2/3)/x", 6, "[1e-7;0.02945]"),
     Polynomial("LOG_SHORT_F64", "log(1+x)/x", 12, "[-0.2929;0.41422]"),
     Polynomial("EXP_SHORT_F64", "(exp(x)-1-x)/x^2", 5, "[-0.34666;0.34666]"),

@@ -52,9 +52,9 @@ def split_exponent(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
 
 def log_parts(f: Scalar) -> Scalar:
     """log(1 + f) - f for f in [sqrt(1/2) - 1, sqrt(2) - 1]."""
-    half_square = 0.5 * f * f
     if dtype_of(f) == "f32":  # a longer polynomial takes less time than the division
-        return fma(f * f * f, polynomial(f, c.LOG_F32), -half_square)
+        return f * f * polynomial(f, c.LOG_F32)
+    half_square = 0.5 * f * f
     s = f / (f + 2.0)
     z = s * s
     return fma(s, half_square + z * polynomial(z, c.LOG_F64), -half_square)
