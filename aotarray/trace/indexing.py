@@ -96,7 +96,7 @@ def _without_masks(x: Tracer, items: list[Any]) -> list[Any]:
     found: list[Any] = []
     axis = 0
     for item in items:
-        mask = np.asarray(item) if isinstance(item, (list, np.ndarray)) and not promote.is_traced(item) else None
+        mask = promote.known_array(item) if isinstance(item, (list, np.ndarray, Tracer)) else None
         if mask is None or mask.dtype != np.bool_ or mask.ndim == 0:
             found.append(item)
             axis += 0 if item is None else x.ndim - len(items) + 1 if item is Ellipsis else 1

@@ -35,7 +35,7 @@ def node_of(trace: Trace, value: Any) -> Node:
         return trace.graph.literal(value, np.dtype(np.uint64), here(), weak=True)
     if kind in _WEAK_DTYPE:
         return trace.graph.literal(value, _WEAK_DTYPE[kind], here(), weak=kind is not bool)
-    if isinstance(value, (list, tuple)) and any(_is_traced(v) for v in value):
+    if isinstance(value, (list, tuple)) and any(is_traced(v) for v in value):
         from .functions import stack_sequence
 
         found = stack_sequence(trace, value)
@@ -49,10 +49,19 @@ def node_of(trace: Trace, value: Any) -> Node:
     return trace.graph.constant(array, here())
 
 
-def _is_traced(value: Any) -> bool:
+def is_traced(value: Any) -> bool:
+    """True for a traced array or size, and for a sequence that holds one."""
     if isinstance(value, (list, tuple)):
-        return any(_is_traced(v) for v in value)
+        return any(is_traced(v) for v in value)
     return getattr(value, "_is_tracer", False) or isinstance(value, SizeValue)
+
+
+def known_array(value: Any) -> np.ndarray | None:
+    """The array behind `value` when its elements are known at trace time, else None."""
+    if getattr(value, "_is_tracer", False):
+        node: Node = value.node
+        return value.trace.graph.constants[node.params["index"]] if node.op.name == "constant" else None
+    return None if is_traced(value) else np.asarray(value)
 
 
 def dtype_or_weak(node: Node) -> Any:

@@ -8,10 +8,25 @@ METHODS        ndarray method or property name -> rule(tracer, ...), installed o
 
 from __future__ import annotations
 
-from .registry import FUNCTIONS, METHODS, UFUNC_METHODS, UFUNCS
-from . import reductions, shaping, elementwise, creation  # noqa: F401  isort: skip
-from .shaping import stack_sequence
-from .registry import install
+from . import (  # noqa: F401  (each fills the tables)
+    creation,
+    einsum,
+    elementwise,
+    joining,
+    norms,
+    numeric,
+    padding,
+    products,
+    reductions,
+    running,
+    selecting,
+    shaping,
+    statistics,
+    ufunc_rules,
+    unsupported,
+)
+from .joining import stack_sequence
+from .registry import FUNCTIONS, METHODS, UFUNC_METHODS, UFUNCS, install
 
 install()
 

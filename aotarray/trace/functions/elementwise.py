@@ -1,4 +1,4 @@
-"""Element-wise functions that are not one op: where, clip, casts, complex parts, two-result ufuncs."""
+"""Element-wise selection and conversion: where, clip, casts, copies, and writing into `out=`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .. import promote
 from ..context import Trace, here
 from ..tracer import Tracer
 from ..ufuncs import select
-from .registry import METHODS, UFUNCS, as_tracer, implements, trace_of
+from .registry import METHODS, array, as_tracer, implements, lift, trace_of
 
 
 def apply_op(trace: Trace, name: str, *operands: Any, dtype: Any = None) -> Node:
@@ -22,67 +22,136 @@ def apply_op(trace: Trace, name: str, *operands: Any, dtype: Any = None) -> Node
     return promote.elementwise(trace, OPS[name], [promote.node_of(trace, o) for o in operands], dtype)
 
 
+def op(name: str, *operands: Any) -> Any:
+    """An op on any operands, as the ufunc of its name would be called; a tracer."""
+    trace = trace_of(*operands)
+    return Tracer.of(trace, apply_op(trace, name, *operands))
+
+
+def cast_to(x: Any, dtype: Any) -> Any:
+    """`x.astype(dtype)`."""
+    return Tracer.of(x.trace, promote.cast(x.trace, x.node, np.dtype(dtype)))
+
+
+def common_dtype(trace: Trace, *values: Any) -> np.dtype:
+    """`np.result_type` of operands, of which Python scalars are weak."""
+    zero = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
+    nodes = [promote.node_of(trace, v) for v in values]
+    return np.result_type(*(zero[n.dtype.kind] if n.type.weak else n.dtype for n in nodes))
+
+
 @implements("where")
-def where(condition: Any, x: Any = None, y: Any = None) -> Tracer:
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     trace = trace_of(condition, x, y)
     if x is None or y is None:
-        raise UnsupportedError(f"{here()}: np.where(mask) gives arrays whose size depends on values; use np.where(mask, a, b)")
+        raise UnsupportedError(
+            f"{here()}: np.where(mask) gives arrays whose size depends on values; use np.where(mask, a, b)"
+        )
     test, a, b = (promote.node_of(trace, v) for v in (condition, x, y))
-    zero = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
-    dtype = np.result_type(*(zero[n.dtype.kind] if n.type.weak else n.dtype for n in (a, b)))
+    dtype = common_dtype(trace, x, y)
     return Tracer.of(trace, select(trace, test, promote.cast(trace, a, dtype), promote.cast(trace, b, dtype)))
 
 
-def astype(self: Tracer, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Tracer:
+def astype(
+    self: Tracer, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
+) -> Tracer:
     target = np.dtype(dtype)
-    if not np.can_cast(self.dtype, target, casting):  # type: ignore[arg-type]
-        raise TypeError(f"{here()}: cannot cast from {self.dtype} to {target} according to the rule {casting!r}")
+    if not np.can_cast(self.dtype, target, casting):
+        raise TypeError(
+            f"{here()}: cannot cast from {self.dtype} to {target} according to the rule {casting!r}"
+        )
     if not is_supported(target):
         raise UnsupportedError(f"{here()}: dtype {target} cannot be compiled")
     return Tracer.of(self.trace, promote.cast(self.trace, self.node, target))
 
 
 METHODS["astype"] = astype
+if hasattr(np, "astype"):
+    implements("astype")(lambda x, dtype, /, *, copy=True, device=None: astype(array(x), dtype))
 
 
 @implements("clip", method="clip")
-def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **kwargs: Any) -> Any:
-    trace = trace_of(a, a_min, a_max, min, max)
+def clip(
+    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None
+) -> Any:
+    """NumPy's order of comparisons: a NaN anywhere gives NaN, and a value equal to a limit stays as it is."""
     low, high = (a_min if a_min is not None else min), (a_max if a_max is not None else max)
-    result = promote.node_of(trace, a)
-    if low is not None:
-        result = apply_op(trace, "maximum", Tracer.of(trace, result), low)
-    if high is not None:
-        result = apply_op(trace, "minimum", Tracer.of(trace, result), high)
-    return deliver(trace, Tracer.of(trace, result), out)
+    trace = trace_of(a, low, high, out)
+    x = array(a, low, high)
+    if low is None or high is None:
+        one = low if high is None else high
+        result = x if one is None else op("maximum" if high is None else "minimum", x, one)
+        return deliver(trace, result, out)
+    dtype = common_dtype(trace, x, low, high)
+    x, low, high = (
+        Tracer.of(trace, promote.cast(trace, promote.node_of(trace, v), dtype)) for v in (x, low, high)
+    )
+    return deliver(trace, _limit(_limit(x, low, "less"), high, "greater"), out)
 
 
-def deliver(trace: Trace, result: Tracer, out: Any) -> Tracer:
+def _limit(x: Any, bound: Any, beyond: str) -> Any:
+    if x.dtype.kind not in "fc" or bound.ndim > 0:
+        return op("maximum" if beyond == "less" else "minimum", x, bound)
+    outside = op(beyond, x, bound)
+    if bound.node.op.name != "literal":
+        outside = op("logical_or", outside, op("isnan", bound))
+    return where(outside, bound, x)
+
+
+def deliver(trace: Trace, result: Tracer, out: Any) -> Any:
     """The result, or `out` overwritten with it."""
+    if isinstance(out, tuple):
+        (out,) = out
     if out is None:
         return result
+    if not isinstance(out, Tracer):
+        raise UnsupportedError(f"{here()}: out= must be an array made inside the compiled function")
+    if out.node.shape != result.node.shape:
+        if out.ndim != result.ndim:
+            raise ValueError(f"{here()}: output array does not match result in the number of dimensions")
+        for a, b in zip(out.node.shape, result.node.shape, strict=True):
+            trace.same(a, b, "shape of out=")
+    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+        raise TypeError(f"{here()}: cannot cast a result of {result.dtype} into out= of {out.dtype}")
     as_tracer(trace, out).write(result)
-    found: Tracer = out
-    return found
-
-
-def _divmod(trace: Trace, inputs: tuple[Any, ...], dtype: Any) -> tuple[Tracer, Tracer]:
-    return tuple(Tracer.of(trace, apply_op(trace, n, *inputs, dtype=dtype)) for n in ("floor_divide", "remainder"))  # type: ignore[return-value]
-
-
-UFUNCS[np.divmod] = _divmod
-Tracer.__divmod__ = lambda self, other: _divmod(self.trace, (self, other), None)  # type: ignore[attr-defined]
-Tracer.__rdivmod__ = lambda self, other: _divmod(self.trace, (other, self), None)  # type: ignore[attr-defined]
+    return out
 
 
 def copy(self: Tracer, order: str = "C") -> Tracer:
     return Tracer.of(self.trace, self.node)
 
 
-METHODS["copy"] = copy
+METHODS["copy"] = METHODS["__copy__"] = copy
+METHODS["__deepcopy__"] = lambda self, memo: copy(self)
 
 
 @implements("copy")
 def copy_function(a: Any, order: str = "K", subok: bool = False) -> Tracer:
-    trace = trace_of(a)
-    return Tracer.of(trace, promote.node_of(trace, a))
+    return copy(array(a))
+
+
+@implements("copyto")
+def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    trace = trace_of(dst, src, where)
+    source = lift(src, dst)
+    weak = source.node.type.weak
+    if not isinstance(dst, Tracer):
+        raise UnsupportedError(
+            f"{here()}: np.copyto into an array from outside the compiled function; return the array"
+        )
+    if not weak and not np.can_cast(source.dtype, dst.dtype, casting):
+        raise TypeError(
+            f"{here()}: cannot cast from {source.dtype} to {dst.dtype} according to the rule {casting!r}"
+        )
+    if where is True:
+        dst.write(source)
+        return
+    value = promote.cast(trace, source.node, dst.dtype)
+    dst.write(Tracer.of(trace, select(trace, promote.node_of(trace, where), value, dst.node)))
+
+
+def fill(self: Tracer, value: Any) -> None:
+    self.write(value)
+
+
+METHODS["fill"] = fill

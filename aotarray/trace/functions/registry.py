@@ -49,7 +49,9 @@ def trace_of(*values: Any) -> Trace:
     for value in values:
         if isinstance(value, (Tracer, SizeValue)):
             if not value.trace.open:
-                raise LeakError(f"{here()}: a traced value is used after its function returned; return it from the function instead of keeping it")
+                raise LeakError(
+                    f"{here()}: a traced value is used after its function returned; return it from the function instead of keeping it"
+                )
             return value.trace
         if isinstance(value, (list, tuple)) and value:
             for item in value:
@@ -66,5 +68,14 @@ def as_tracer(trace: Trace, value: Any) -> Tracer:
     return value if isinstance(value, Tracer) else Tracer.of(trace, promote.node_of(trace, value))
 
 
-def node(trace: Trace, value: Any) -> Node:
-    return promote.node_of(trace, value)
+def array(value: Any, *others: Any) -> Any:
+    """`np.asarray(value)` in the trace of these arguments: a tracer whose dtype is not weak."""
+    trace = trace_of(value, *others)
+    found = as_tracer(trace, value)
+    node: Node = found.node
+    return Tracer.of(trace, promote.cast(trace, node, node.dtype)) if node.type.weak else found
+
+
+def lift(value: Any, *others: Any) -> Any:
+    """The operand as a tracer; Python numbers stay weak."""
+    return as_tracer(trace_of(value, *others), value)
