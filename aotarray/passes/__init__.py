@@ -6,7 +6,7 @@ from ..graph import Graph
 from .rewrite import rebuild
 from .simplify import fold_views, simplify_algebra
 
-PASSES = (fold_views, simplify_algebra)
+PASSES = (simplify_algebra, fold_views)
 
 
 def simplify(graph: Graph) -> Graph:

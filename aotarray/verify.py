@@ -1,0 +1,233 @@
+"""What is legal in a graph: operands, dtypes, shapes and parameters of every op kind, before and after simplification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import sizes
+from .errors import VerifyError
+from .graph import Graph, Node, axis_name, elementwise_dtype
+from .ops import OPS
+from .sizes import Dim
+from .types import is_supported
+
+_RELATIONS = ("eq", "ne", "ge")
+
+
+def verify(graph: Graph, simplified: bool = False) -> Graph:
+    """The graph itself, after checking every rule; VerifyError names the node and the rule it breaks.
+
+    `simplified` adds what holds once the passes have run: no view of a view, no op that does nothing.
+    """
+    known = _size_names(graph)
+    seen: dict[Any, Node] = {}
+    live: set[int] = set()
+    for node in graph.nodes():
+        for operand in node.operands:
+            _check(node, operand.number in live, f"operand %{operand.number} comes after its user")
+        live.add(node.number)
+        _check(node, OPS.get(node.op.name) is node.op, "its op is not the op table's")
+        _check(node, node.op.arity in (None, len(node.operands)), f"{node.op.name} takes {node.op.arity} operands")
+        _check(node, is_supported(node.dtype) and node.dtype.isnative, f"dtype {node.dtype} cannot be compiled")
+        for dim in node.shape:
+            _check(node, not isinstance(dim, int) or dim >= 0, f"size {dim} is negative")
+            _check(node, sizes.names(dim) <= known, f"size {dim} has a name that no argument defines")
+        key = (node.op.name, tuple(o.number for o in node.operands), tuple(sorted(node.params.items())), node.type)
+        _check(node, key not in seen, f"it equals %{seen[key].number if key in seen else ''}: equal nodes are one object")
+        seen[key] = node
+        _KINDS[node.op.kind](node, graph, known)
+        if simplified:
+            _verify_simplified(node)
+    _verify_interface(graph, known)
+    return graph
+
+
+def _check(node: Node, holds: bool, message: str) -> None:
+    if not holds:
+        where = f" ({node.where})" if node.where.line else ""
+        raise VerifyError(f"{node!r}{where}: {message}")
+
+
+def _size_names(graph: Graph) -> frozenset[str]:
+    return frozenset(n for node in graph.inputs for dim in node.shape for n in sizes.names(dim))
+
+
+def _verify_interface(graph: Graph, known: frozenset[str]) -> None:
+    if len(graph.inputs) != len(graph.input_names):
+        raise VerifyError(f"{graph.name}: {len(graph.inputs)} inputs but {len(graph.input_names)} names")
+    for index, node in enumerate(graph.inputs):
+        _check(node, node.op.name == "input" and node.params == {"index": index}, f"it is not input {index}")
+    for relation, a, b, _ in graph.checks:
+        if relation not in _RELATIONS:
+            raise VerifyError(f"{graph.name}: no relation {relation} of sizes")
+        if not sizes.names(a) | sizes.names(b) <= known:
+            raise VerifyError(f"{graph.name}: the check of {a} and {b} has a name that no argument defines")
+
+
+def _verify_simplified(node: Node) -> None:
+    names = [o.op.name for o in node.operands]
+    if node.op.name in ("view", "reshape"):
+        _check(node, names != [node.op.name], f"a {node.op.name} of a {node.op.name} is one {node.op.name}")
+    if node.op.name == "cast" and "copy" not in node.params:
+        _check(node, node.operands[0].dtype != node.dtype, "a cast to the same dtype does nothing")
+    _check(node, node.op.name != "positive", "positive does nothing")
+
+
+# -- kinds ------------------------------------------------------------------------------------------
+def _leaf(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    name = node.op.name
+    if name == "input":
+        index = node.params["index"]
+        _check(node, index < len(graph.inputs) and graph.inputs[index] is node, f"it is not input {index} of the graph")
+    elif name == "literal":
+        _check(node, len(node.params["bytes"]) == node.dtype.itemsize and not node.shape, "a literal is one scalar")
+    elif name == "constant":
+        array = graph.constants[node.params["index"]]
+        _check(node, (array.dtype, array.shape) == (node.dtype, node.shape), "its array has another type")
+    elif name == "size":
+        _check(node, sizes.names(node.params["value"]) <= known, "its size has a name that no argument defines")
+        _check(node, node.dtype == np.int64 and not node.shape, "a size is an int64 scalar")
+    elif name == "iota":
+        _check(node, node.shape == (node.params["length"],) and node.dtype.kind == "i", "an iota is a vector of its length")
+
+
+def _elementwise(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    dtypes = tuple(o.dtype for o in node.operands)
+    for operand in node.operands:
+        _check(node, operand.shape == node.shape, f"operand %{operand.number} has shape {operand.type}: all shapes are equal")
+    _check(node, elementwise_dtype(node.op, dtypes, node.params) == node.dtype, "its dtype is not its op's")
+    if node.op.name == "where":
+        _check(node, dtypes[0] == np.bool_, "the condition is not bool")
+        _check(node, dtypes[1] == dtypes[2], "both values have one dtype")
+    elif node.op.name == "complex":
+        _check(node, dtypes[0] == dtypes[1] and dtypes[0].kind == "f", "both parts are floats of one dtype")
+    elif isinstance(node.op.ufunc, np.ufunc):
+        loop = node.op.ufunc.resolve_dtypes((*dtypes, None))[: len(dtypes)]
+        _check(node, loop == dtypes, f"no loop of {node.op.name} takes {', '.join(map(str, dtypes))}")
+
+
+def _view(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    (operand,) = node.operands
+    index: tuple[Dim, ...] = node.params["map"]
+    axes = {axis_name(a) for a in range(len(node.shape))}
+    _check(node, node.params["shape"] == node.shape, "its shape is not its parameter's")
+    _check(node, operand.dtype == node.dtype, "a view keeps the dtype")
+    _check(node, len(index) == len(operand.shape), f"its map has {len(index)} indices for rank {len(operand.shape)}")
+    for dim, extent in zip(index, operand.shape, strict=True):
+        _check(node, sizes.names(dim) <= axes | known, f"index {dim} has a name that is neither axis nor size")
+        for axis in axes:
+            _check(node, sizes.linear_coefficient(dim, axis) is not None, f"index {dim} is not affine")
+        _inside(node, dim, extent)
+
+
+def _inside(node: Node, index: Dim, extent: Dim) -> None:
+    """Where everything is a number: the index stays in the operand."""
+    if not isinstance(extent, int) or not all(isinstance(d, int) and d > 0 for d in node.shape):
+        return
+    first = sizes.substitute(index, {axis_name(a): 0 for a in range(len(node.shape))})
+    low = high = first
+    for a, length in enumerate(node.shape):
+        step = sizes.linear_coefficient(index, axis_name(a))
+        if not (isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and isinstance(length, int)):
+            return
+        low, high = low + min(step * (length - 1), 0), high + max(step * (length - 1), 0)
+    if isinstance(low, int) and isinstance(high, int):
+        _check(node, 0 <= low and high < extent, f"index {index} leaves the {extent} elements of its operand")
+
+
+def _reshape(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    (operand,) = node.operands
+    _check(node, operand.dtype == node.dtype, "a reshape keeps the dtype")
+    before, after = operand.type.size, node.type.size
+    _check(node, before == after or not (isinstance(before, int) and isinstance(after, int)), "a reshape keeps the size")
+
+
+def _axes(node: Node) -> tuple[int, ...]:
+    axes: tuple[int, ...] = node.params["axes"]
+    rank = len(node.operands[0].shape)
+    _check(node, axes == tuple(sorted(set(axes))) and all(0 <= a < rank for a in axes), f"axes {axes} are not sorted axes of rank {rank}")
+    return axes
+
+
+def _reduce(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    (operand,) = node.operands
+    axes = _axes(node)
+    _check(node, bool(axes), "it folds no axis")
+    _check(node, node.dtype == operand.dtype, "it has the dtype of its operand, which is the accumulator's")
+    _check(node, node.op.name not in ("any", "all") or node.dtype == np.bool_, "any and all fold bools")
+    kept = tuple(d for a, d in enumerate(operand.shape) if a not in axes)
+    _check(node, node.shape == kept, "its shape is that of its operand without the axes")
+
+
+def _argreduce(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    (operand,) = node.operands
+    axis = _axis(node)
+    _check(node, node.dtype == np.int64, "a position is an int64")
+    _check(node, node.shape == operand.shape[:axis] + operand.shape[axis + 1 :], "its shape is that of its operand without the axis")
+
+
+def _axis(node: Node) -> int:
+    axis: int = node.params["axis"]
+    _check(node, 0 <= axis < len(node.operands[0].shape), f"there is no axis {axis}")
+    return axis
+
+
+def _scan(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    _axis(node)
+    (operand,) = node.operands
+    _check(node, (node.dtype, node.shape) == (operand.dtype, operand.shape), "a running fold has the type of its operand")
+
+
+def _gather(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    x, *indices = node.operands
+    axes = _axes(node)
+    position = node.params["position"]
+    _check(node, len(indices) == len(axes) > 0, "it takes one index array for each gathered axis")
+    for index in indices:
+        _check(node, index.dtype == np.int64 and index.shape == indices[0].shape, "index arrays are int64 of one shape")
+    rest = tuple(d for a, d in enumerate(x.shape) if a not in axes)
+    _check(node, 0 <= position <= len(rest), f"there is no position {position}")
+    _check(node, node.shape == rest[:position] + indices[0].shape + rest[position:], "its shape is not its operands'")
+    _check(node, node.dtype == x.dtype, "a gather keeps the dtype")
+
+
+def _concat(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    axis = _axis(node)
+    total: Dim = 0
+    for operand in node.operands:
+        _check(node, operand.dtype == node.dtype, "all pieces have its dtype")
+        _check(node, len(operand.shape) == len(node.shape), "all pieces have its rank")
+        total = total + operand.shape[axis]
+        for a, (d, e) in enumerate(zip(operand.shape, node.shape, strict=True)):
+            both = isinstance(d, int) and isinstance(e, int)
+            _check(node, a == axis or d == e or not both, "all pieces have its sizes along the other axes")
+    _check(node, node.shape[axis] == total, "its size along the axis is the sum of its pieces'")
+
+
+def _update(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    base, value = node.operands
+    region = node.params["region"]
+    _check(node, (node.dtype, node.shape) == (base.dtype, base.shape), "an update has the type of its base")
+    _check(node, value.dtype == base.dtype, "the value has the dtype of the base")
+    _check(node, len(region) == len(base.shape), "its region has one entry for each axis of the base")
+    used = [axis for *_, axis in region if axis is not None]
+    _check(node, len(set(used)) == len(used), "an axis of the value moves along one axis of the base")
+    for start, step, length, axis in region:
+        _check(node, sizes.names(start) | sizes.names(length) <= known, "its region has a name that no argument defines")
+        if axis is not None:
+            _check(node, isinstance(step, int) and step != 0, "the step of a region is a non-zero int")
+            _check(node, value.shape[axis] == length, f"the region has {length} elements where the value has {value.shape[axis]}")
+    _check(node, all(d == 1 for a, d in enumerate(value.shape) if a not in used), "an axis of the value moves nowhere")
+
+
+def _library(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    _check(node, len({o.dtype for o in node.operands} | {node.dtype}) == 1, "operands and result have one dtype")
+
+
+_KINDS: dict[str, Callable[[Node, Graph, frozenset[str]], None]] = {
+    "leaf": _leaf, "elementwise": _elementwise, "view": _view, "reshape": _reshape, "reduce": _reduce,
+    "argreduce": _argreduce, "scan": _scan, "gather": _gather, "concat": _concat, "update": _update, "library": _library,
+}  # fmt: skip
