@@ -424,26 +424,24 @@ class Nest:
             self.emit(Let(wrapped, f"where({position} < 0, {position} + {extent}, {position})"))
             self.scopes[-1].variables.add(wrapped)
             read[axis] = sizes.name(wrapped)
-            tests.append((axis, position, f"{wrapped} >= 0 and {wrapped} < {extent}"))
-        choice = If(" and ".join(t for _, _, t in tests))
+            tests.append((axis, position, extent, f"{wrapped} >= 0 and {wrapped} < {extent}"))
+        choice = If(" and ".join(test for *_, test in tests))
         self.emit(choice)
         self._branch(choice.then, names, x, tuple(read[a] for a in range(len(x.shape))))
         self.scopes.append(Scope(choice.orelse, guard=True))
         assert self.status_needed is not None
-        status = self.pointer(self.status_needed(f"index {{value}} is out of bounds for axis {tests[0][0]}"), "out")
-        self.emit(Store(status, "1", tests[0][1] if len(tests) == 1 else self._first_bad(tests)))
-        self.emit(Store(status, "0", "1"))
+        for axis, position, extent, test in tests:
+            message = f"index {{value}} is out of bounds for axis {axis} with size {{size}}"
+            status = self.pointer(self.status_needed(message), "out")
+            # of several bad indices NumPy names the first
+            first = If(f"{status}[0] == 0" + (f" and not ({test})" if len(tests) > 1 else ""))
+            first.then += [Store(status, "1", position), Store(status, "2", extent), Store(status, "0", "1")]
+            self.emit(first)
         zero = scalar.literal(np.zeros((), node.dtype)[()], node.type.code)
         for name, part in zip(names, zero if isinstance(zero, tuple) else (zero,), strict=True):
             self.emit(Let(name, part))
         self.scopes.pop()
         return self._as_value(names)
-
-    def _first_bad(self, tests: list[tuple[int, str, str]]) -> str:
-        text = tests[-1][1]
-        for _, position, test in reversed(tests[:-1]):
-            text = f"where({test.replace(' and ', ') & (').join('()')}, {text}, {position})"
-        return text
 
     def _inline_reduce(self, node: Node, index: Index) -> Value:
         return self._at_home(index, lambda: self._inline_reduce_here(node, index))

@@ -217,8 +217,8 @@ class Scheduler:
             for place, known in statuses:
                 if known == message:
                     return place
-            number = self._buffer(Buffer("temp", "i64", self._dims((2,)), zero=True))
-            statuses.append((Storage(number, self._name("status"), "i64", (2,), False), message))
+            number = self._buffer(Buffer("temp", "i64", self._dims((3,)), zero=True))
+            statuses.append((Storage(number, self._name("status"), "i64", (3,), False), message))
             return statuses[-1][0]
 
         nest = self._nest(status)
