@@ -38,7 +38,8 @@ class Compiled:
 
     def load(self, result_type: type) -> _launcher.Program:
         """Map the code and make the program callable."""
-        image = _launcher.Image(self.image.code, self.image.imports, self.image.got_offset)
+        code = self.image.code or bytes(1)  # a program of library calls alone has no kernels
+        image = _launcher.Image(code, self.image.imports, self.image.got_offset)
         return _launcher.Program(self.words, self.constants, image, self.offsets, result_type)
 
 
