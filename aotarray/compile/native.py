@@ -97,7 +97,7 @@ def _assembled(texts: Sequence[str], library: str, suffix: str, attributes: str)
     declared: set[str] = set()
     defined = {m for text in (*texts, library) for m in re.findall(r'^define .*?@"?([\w.$]+)"?\(', text, re.MULTILINE)}
     for number, text in enumerate((*texts, library), 1):
-        text = _METADATA.sub(lambda found, n=number: f"!{n}{found.group(1):0>4}", text)
+        text = _METADATA.sub(rf"!{number}000\1", text)
         for line in text.splitlines():
             if line.startswith(("target ", "; ModuleID", "source_filename")):
                 continue

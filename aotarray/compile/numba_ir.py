@@ -150,7 +150,7 @@ def namespace(names: Sequence[str]) -> dict[str, Any]:
 
 def kernel_ir(kernel: Kernel) -> tuple[str, str]:
     """Numba's IR of one kernel, before any optimisation, and the name of its function there."""
-    from numba.core import types
+    from numba import types
     from numba.core.compiler import Flags, compile_extra
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.registry import cpu_target

@@ -43,4 +43,4 @@ class Array(np.ndarray[Any, Any]):
 
 
 # On CPU arrays NumPy's own attribute says "cpu"; ours is the device object.
-Array.device = CPU  # type: ignore[assignment, misc]
+Array.device = CPU  # type: ignore[assignment]
