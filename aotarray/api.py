@@ -65,8 +65,11 @@ class JitFunction(_launcher.Dispatcher):
         self._function = function
         self._signature = Signature.of(function, static)
         self._entries: dict[Any, list[Entry]] = {}
+        self._forms: dict[Any, list[Entry]] = {}  # the same lists, by a key that is quicker to make
         self._lock = threading.RLock()
         self._stats = Stats()
+        if self._signature.is_simple:
+            self._set_parameters(self._signature.names)
         self._methods: dict[int, JitFunction] = {}
 
     def __repr__(self) -> str:
@@ -134,14 +137,28 @@ class JitFunction(_launcher.Dispatcher):
 
     def _slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls that the launcher's fast path does not know: new types, keywords, nested arguments."""
-        kwargs = dict(kwargs)
-        out = kwargs.pop("out", None) if "out" not in self._signature.names else None
+        out = None
+        if "out" in kwargs and "out" not in self._signature.names:
+            kwargs = dict(kwargs)
+            out = kwargs.pop("out")
         if is_tracing():
             return write_results(self._function(*args, **kwargs), out)
-        bound = self._signature.bind(args, kwargs)
-        bound.leaves[:] = [leaf_value(v, n) for v, n in zip(bound.leaves, bound.names, strict=True)]
-        entry = self._find(bound)
-        results = entry.program.run(tuple(bound.leaves), _outs(out, entry))
+        leaves: list[Any] = []
+        form = self._signature.form(args, kwargs, leaves)
+        try:
+            known = self._forms.get(form, ())
+        except TypeError:  # a static argument without a hash: bind says so
+            form, known = None, ()
+        given = tuple(leaves)
+        entry = next((e for e in known if e.program.matches(given)), None)
+        if entry is None:
+            bound = self._signature.bind(args, kwargs)
+            bound.leaves[:] = [leaf_value(v, n) for v, n in zip(bound.leaves, bound.names, strict=True)]
+            entry = self._find(bound)
+            given = tuple(bound.leaves)
+            if form is not None and bound.key in self._entries:
+                self._forms[form] = self._entries[bound.key]
+        results = entry.program.run(given, _outs(out, entry))
         return entry.traced.result.rebuild(iter(results))
 
     def _find(self, bound: Bound) -> Entry:

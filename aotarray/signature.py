@@ -14,7 +14,7 @@ from . import sizes, spec
 from .errors import SpecError
 from .fusion.schedule import RESERVED
 from .sizes import Dim
-from .trace.trees import Structure, flatten
+from .trace.trees import Structure, flatten, form
 from .types import ArrayType
 
 
@@ -40,6 +40,14 @@ class Signature:
         self.parameters = parameters
         self.static = static
         self.names = tuple(parameters.parameters) if parameters else ()
+        listed = list(parameters.parameters.values()) if parameters else []
+        kinds = {p.kind for p in listed}
+        #: whether every parameter may be given by position and by name, so that a call sorts by names alone
+        self.is_simple = not static and parameters is not None and kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        self._place = {p.name: k for k, p in enumerate(listed) if p.kind in by_name}
+        self._static_places = frozenset(k for k, p in enumerate(listed) if p.name in static)
+        self._has_form = not static or inspect.Parameter.VAR_POSITIONAL not in kinds
 
     @classmethod
     def of(cls, function: Callable[..., Any], static: Sequence[str] = ()) -> Signature:
@@ -54,6 +62,23 @@ class Signature:
             if unknown and not accepts_any:
                 raise ValueError(f"static_argnames: {function_name(function)} has no parameter {unknown[0]!r}")
         return cls(function_name(function), parameters, tuple(static))
+
+    def form(self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Any]) -> Hashable | None:
+        """Append the leaves of a call in the order of `bind`, and return a key that calls of one `bind` key share.
+
+        None where only `bind` can tell. A key may turn out to have no hash.
+        """
+        if not self._has_form:
+            return None
+        if self._static_places:
+            key = [static_key(v) if k in self._static_places else form(v, leaves) for k, v in enumerate(args)]
+        else:
+            key = [form(v, leaves) for v in args]
+        if not kwargs:
+            return tuple(key)
+        for name in sorted(kwargs, key=lambda n: self._place.get(n, len(self._place))):
+            key += (name, static_key(kwargs[name]) if name in self.static else form(kwargs[name], leaves))
+        return len(args), *key
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
         """Name and flatten the arguments of a call; TypeError as Python gives it for a wrong call.
@@ -100,7 +125,7 @@ class Signature:
             return tuple(made[:positional]), dict(zip(keywords, made[positional:], strict=True))
 
         plain = not statics and not keywords and all(s is not None and s.kind == "leaf" for s in structures)
-        kinds = tuple((n, type(v), v) for n, v in statics)
+        kinds = tuple((n, static_key(v)) for n, v in statics)
         nested = [(n, s) for (n, _), s in zip(named, structures, strict=True) if s is not None]
         key = (tuple(structures), kinds, positional, keywords)
         return Bound(self.name, leaves, names, key, plain, nested, rebuild)
@@ -136,6 +161,13 @@ class Signature:
 
     def _templates(self, positional: list[Any], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return tuple(_template(s) for s in positional), {n: _template(s) for n, s in named.items()}
+
+
+def static_key(value: Any) -> Hashable:
+    """What a static argument adds to the key: equal values of different kinds (1 and True, 0.0 and -0.0) differ."""
+    if type(value) in (tuple, frozenset):
+        return type(value), type(value)(static_key(v) for v in value)
+    return type(value), repr(value) if type(value) in (float, complex) else value
 
 
 def _default_type(value: Any) -> ArrayType:

@@ -136,13 +136,14 @@ class Scheduler:
             found.append(Arg(name, node.type.code, len(node.shape), weak))
         return tuple(found)
 
-    def _name(self, text: str) -> str:
+    def _name(self, text: str, rank: int = 0) -> str:
+        """A new name for an array; with `_0`, `_1`, ... it names its strides, so these must be new too."""
         stem = "".join(c if c.isalnum() or c == "_" else "_" for c in text).strip("_") or "a"
         stem = f"a{stem}" if stem[0].isdigit() else stem
         name, k = stem, 0
-        while name in self.array_names:
+        while not self.array_names.isdisjoint((name, *(f"{name}_{a}" for a in range(rank)))):
             name, k = f"{stem}_{k}", k + 1
-        self.array_names.add(name)
+        self.array_names.update((name, *(f"{name}_{a}" for a in range(rank))))
         return name
 
     def _buffer(self, buffer: Buffer) -> int:
@@ -157,7 +158,7 @@ class Scheduler:
         for index, (node, name) in enumerate(zip(self.graph.inputs, self.graph.input_names, strict=True)):
             flat = node.number in dense
             number = self._buffer(Buffer("arg", node.type.code, self._dims(node.shape), index, dense=flat))
-            self.storage[node.number] = Storage(number, self._name(name), node.type.code, node.shape, not flat)
+            self.storage[node.number] = Storage(number, self._name(name, len(node.shape)), node.type.code, node.shape, not flat)
         for node in self.graph.nodes():
             if node.op.name == "constant":
                 self.constants.extend(b"\0" * (-len(self.constants) % 64))
@@ -189,7 +190,7 @@ class Scheduler:
                 stem = "out" if len(self.graph.outputs) == 1 else f"out{positions[0]}"
                 number = self._buffer(Buffer("out", root.type.code, self._dims(root.shape), positions[0]))
                 self.outputs[positions[0]] = number
-                self.storage[root.number] = Storage(number, self._name(stem), root.type.code, root.shape, True)
+                self.storage[root.number] = Storage(number, self._name(stem, len(root.shape)), root.type.code, root.shape, True)
             elif group.kind == "alias":
                 source = self.storage[root.operands[0].number]
                 number = self._buffer(Buffer("alias", root.type.code, self._dims(root.shape), source.buffer))

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from .. import sizes
-from ..errors import TraceError, UnsupportedError
+from ..errors import ConcretizationError, TraceError, UnsupportedError
 from ..graph import Graph
 from ..sizes import Dim
 from ..types import ArrayType, is_supported
 from . import functions as _functions  # fills the tables of rules
 from . import promote
 from .context import Trace, active, here, running
+from .masked import Masked
 from .size_value import SizeValue
 from .standins import standing_in
 from .tracer import Storage, Tracer
@@ -49,7 +50,12 @@ def trace_function(
         leaves.append(Tracer(trace, Storage(node, "" if kind.weak else label)))
     args, kwargs = rebuild(leaves)
     with running(trace), standing_in(function), np.errstate(all="ignore"):
-        result = function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except ValueError as error:
+            if isinstance(error.__cause__, ConcretizationError):  # NumPy puts its own words for a failed conversion
+                raise error.__cause__ from None
+            raise
         found: list[Any] = []
         structure = flatten(result, found)
         trace.graph.outputs = [_output(trace, value) for value in found]
@@ -79,6 +85,8 @@ def write_results(result: Any, out: Any) -> Any:
 def _output(trace: Trace, value: Any) -> Any:
     if isinstance(value, (Tracer, SizeValue, bool, int, float, complex, np.generic, np.ndarray)):
         return promote.node_of(trace, value)
+    if isinstance(value, Masked):
+        value._refuse(f"{trace.graph.name}() returns x[mask]")
     kind = "generator" if inspect.isgenerator(value) else type(value).__name__
     raise TraceError(
         f"{here()}: {trace.graph.name}() returns a {kind}; return arrays, numbers, and tuples, lists, dicts, NamedTuples "

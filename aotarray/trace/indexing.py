@@ -17,8 +17,12 @@ from .size_value import SizeValue, as_dim
 from .tracer import Tracer
 
 
-def get_item(x: Tracer, key: Any) -> Tracer:
+def get_item(x: Tracer, key: Any) -> Any:
     """`x[key]`."""
+    if _is_mask(key, x) and key.ndim == x.ndim and promote.known_array(key) is None:
+        from .masked import Masked, mask_node
+
+        return Masked(Tracer.of(x.trace, x.node), mask_node(x.trace, key, x))
     basic, advanced = _split(x, key)
     view = x.view_through(_basic_lens(x.trace, x.node.shape, basic)) if not _is_whole(basic, x) else x.view_through(
         views.transpose(x.node.shape, range(x.ndim))
@@ -33,9 +37,9 @@ def get_item(x: Tracer, key: Any) -> Tracer:
 def set_item(x: Tracer, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     if _is_mask(key, x):
-        mask = promote.node_of(x.trace, key)
-        rest = tuple(range(len(mask.shape), x.ndim))  # a mask of the leading axes holds for whole rows
-        _write_masked(x, views.insert_axes(mask.shape, rest).read(x.trace.graph, mask) if rest else mask, value)
+        from .masked import mask_node
+
+        _write_masked(x, mask_node(x.trace, key, x), value)
         return
     basic, advanced = _split(x, key)
     if advanced:
@@ -49,14 +53,22 @@ def _is_mask(key: Any, x: Tracer) -> bool:
 
 
 def _write_masked(x: Tracer, mask: Node, value: Any) -> None:
+    from .masked import Masked
     from .ufuncs import select
 
+    if isinstance(value, Masked):
+        value = Masked(x, mask)._operand(value)
+        x.write(Tracer.of(x.trace, select(x.trace, mask, promote.cast(x.trace, value.node, x.dtype), x.node)))
+        return
     node = promote.node_of(x.trace, value)
-    if node.shape and node.type.size != 1:
+    rest = x.ndim - len(mask.shape)
+    while len(node.shape) > rest and node.shape[0] == 1:
+        node = views.drop_axes(node.shape, (0,)).read(x.trace.graph, node)
+    if len(node.shape) > rest:
         raise UnsupportedError(f"{here()}: x[mask] = array is not supported; use np.where(mask, array, x) with arrays of one shape")
-    if node.shape:
-        node = views.drop_axes(node.shape, range(len(node.shape))).read(x.trace.graph, node)
-    x.write(Tracer.of(x.trace, select(x.trace, mask, promote.cast(x.trace, node, x.dtype), x.node)))
+    trailing = tuple(range(len(mask.shape), x.ndim))  # a mask of the leading axes holds for whole rows
+    wide = views.insert_axes(mask.shape, trailing).read(x.trace.graph, mask) if rest else mask
+    x.write(Tracer.of(x.trace, select(x.trace, wide, promote.cast(x.trace, node, x.dtype), x.node)))
 
 
 def _split(x: Tracer, key: Any) -> tuple[list[Any], dict[int, Node]]:

@@ -114,7 +114,11 @@ class Tracer:
         ))  # fmt: skip
 
     def __float__(self) -> float:
-        return float(self._known("float()", "use astype(np.float64), or make the argument static (static_argnames)"))
+        return float(self._known(
+            "float(), or writing into a plain NumPy array,",
+            "use astype(np.float64), make arrays to write into inside the function (np.zeros, np.array), or make the "
+            "argument static (static_argnames)",
+        ))  # fmt: skip
 
     def __int__(self) -> int:
         return int(self._known("int()", "use astype(np.int64), or make the argument static (static_argnames)"))
@@ -157,7 +161,10 @@ class Tracer:
         return call_function(self.trace, function, args, kwargs)
 
     # -- indexing ---------------------------------------------------------------------------------
-    def __getitem__(self, key: Any) -> Tracer:
+    def fill(self, value: Any) -> None:
+        self[...] = value
+
+    def __getitem__(self, key: Any) -> Any:
         from .indexing import get_item
 
         return get_item(self, key)

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..types import ArrayType
 
 #: type -> (kind, flatten to children and static key, rebuild); kind is how a built module returns it
@@ -66,6 +68,8 @@ class Structure:
         return 1 if self.kind == "leaf" else sum(c.count() for c in self.children)
 
 
+_PLAIN_LEAVES = frozenset((np.ndarray, float, int, complex, bool))
+
 LEAF = Structure("leaf")
 NONE = Structure("none")
 
@@ -91,6 +95,20 @@ def flatten(value: Any, leaves: list[Any]) -> Structure:
         return Structure("object", tuple(flatten(getattr(value, f.name), leaves) for f in fields), (kind, None))
     leaves.append(value)
     return LEAF
+
+
+def form(value: Any, leaves: list[Any]) -> Any:
+    """Append the leaves of `value`, as `flatten` does, and return a key of its structure: flatten's in less time."""
+    kind = type(value)
+    if kind in _PLAIN_LEAVES:
+        leaves.append(value)
+        return 0
+    if kind is tuple or kind is list:
+        return kind, *[form(v, leaves) for v in value]
+    if kind is dict:
+        return kind, *value, *[form(v, leaves) for v in value.values()]
+    structure = flatten(value, leaves)
+    return 0 if structure is LEAF else structure
 
 
 def is_tree(value: Any) -> bool:
