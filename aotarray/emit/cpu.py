@@ -64,5 +64,5 @@ def emit_module(title: str, kernels: Iterable[Kernel]) -> str:
     names = sorted({n for part in parts for n in called_names(part)})
     head = [f"# {title}"]
     if names:
-        head.append(f"from aotarray.emit.plain import {', '.join(names)}")
+        head.append(f"from aotarray.vecmath.plain import {', '.join(names)}")
     return "\n".join(head) + "\n\n\n" + "\n\n".join(parts)

@@ -64,5 +64,6 @@ def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return _NAMES[name]
     if name in FUNCTIONS:
-        return python_function(name)
+        function = python_function(name)
+        return lambda *operands: function(*(np.asarray(x)[()] for x in operands))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
