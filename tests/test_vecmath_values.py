@@ -206,13 +206,3 @@ def test_float_to_wide_unsigned_in_range(dtype: str, to: str) -> None:
         [values[(values > -1) & (values < top)], np.linspace(0, 0.99 * top, 99).astype(NUMPY[dtype])]
     )
     assert np.array_equal(array_function(f"to_{to}", dtype)(values), values.astype(NUMPY[to]))
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_folds_order_zeros_and_keep_nan(dtype: str) -> None:
-    kind = NUMPY[dtype]
-    a = np.array([0.0, -0.0, np.nan, 1.0, -np.inf], dtype=kind)
-    b = np.array([-0.0, 0.0, 1.0, np.nan, 2.0], dtype=kind)
-    largest, smallest = (array_function(f"fold_{name}", dtype)(a, b) for name in ("maximum", "minimum"))
-    assert same_bits(largest, np.array([0.0, 0.0, np.nan, np.nan, 2.0], dtype=kind)).all()
-    assert same_bits(smallest, np.array([-0.0, -0.0, np.nan, np.nan, -np.inf], dtype=kind)).all()

@@ -116,28 +116,24 @@ def square(a: Scalar) -> Scalar:
 
 @define("maximum", *INTEGERS)
 @define("fmax", *INTEGERS)
-@define("fold_maximum", *INTEGERS)
 def maximum(a: Scalar, b: Scalar) -> Scalar:
     return select(a > b, a, b)
 
 
 @define("minimum", *INTEGERS)
 @define("fmin", *INTEGERS)
-@define("fold_minimum", *INTEGERS)
 def minimum(a: Scalar, b: Scalar) -> Scalar:
     return select(a < b, a, b)
 
 
 @define("maximum", "b1")
 @define("fmax", "b1")
-@define("fold_maximum", "b1")
 def maximum_bool(a: Scalar, b: Scalar) -> Scalar:
     return a | b
 
 
 @define("minimum", "b1")
 @define("fmin", "b1")
-@define("fold_minimum", "b1")
 def minimum_bool(a: Scalar, b: Scalar) -> Scalar:
     return a & b
 

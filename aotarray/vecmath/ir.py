@@ -109,38 +109,60 @@ def _rare(name: str, dtype: str, condition: Body, body: Body) -> Parts:
     scalar.lines.append(f"  ret {element} {value.text}")
     dtypes = (dtype,) * arity
     texts = [
-        _function(f"define internal {element} @{name}({_parameters(scalar, dtypes)}) noinline {PURE}", scalar)
+        _function(
+            f"define internal {element} @{name}({_parameters(scalar, dtypes)}) cold noinline {PURE}", scalar
+        )
     ]
     called = dict(scalar.called)
     for lanes in LANES:
-        builder = Builder(lanes)
-        operands = [builder.argument(i, dtype) for i in range(arity)]
-        needed = condition(*operands)
-        called.update(builder.called)
-        lines, kind = builder.lines, builder.type(dtype)
-        lines += [
-            f"  %mask = bitcast <{lanes} x i1> {needed.text} to i{lanes}",
-            f"  %none = icmp eq i{lanes} %mask, 0",
-            "  br i1 %none, label %short, label %long",
-            "short:",
-            f"  ret {kind} zeroinitializer",
-            "long:",
-        ]
-        result = "poison"
-        for lane in range(lanes):
-            for i in range(arity):
-                lines.append(f"  %e{lane}.{i} = extractelement {kind} %a{i}, i64 {lane}")
-            listed = ", ".join(f"{element} %e{lane}.{i}" for i in range(arity))
-            lines.append(f"  %r{lane} = call {element} @{name}({listed})")
-            lines.append(f"  %w{lane} = insertelement {kind} {result}, {element} %r{lane}, i64 {lane}")
-            result = f"%w{lane}"
-        lines.append(f"  ret {kind} {result}")
-        header = (
-            f"define internal {kind} @{name}_x{lanes}({_parameters(builder, dtypes)}) alwaysinline {PURE}"
-        )
-        texts.append(_function(header, builder))
+        text, callees = _vector_form(name, dtype, arity, lanes, condition)
+        texts.append(text)
+        called.update(callees)
     vectors = tuple(f"{name}_x{lanes}" for lanes in LANES)
     return "\n".join(texts), tuple(called.items()), tuple(scalar.tables.items()), vectors
+
+
+def _vector_form(
+    name: str, dtype: str, arity: int, lanes: int, condition: Body
+) -> tuple[str, dict[str, str]]:
+    """A rare call of all lanes: zero where no lane needs it, else the scalar call of each, through memory."""
+    builder = Builder(lanes)
+    operands = [builder.argument(i, dtype) for i in range(arity)]
+    needed = condition(*operands)
+    lines, kind, element = builder.lines, builder.type(dtype), LLVM[dtype]
+    buffers = [*(f"%s{i}" for i in range(arity)), "%out"]
+    parameters = _parameters(builder, (dtype,) * arity)
+    header = f"define internal {kind} @{name}_x{lanes}({parameters}) alwaysinline minsize optsize {PURE}"
+    lines[:0] = [f"  {buffer} = alloca {kind}" for buffer in buffers]
+    lines += [
+        f"  %mask = bitcast <{lanes} x i1> {needed.text} to i{lanes}",
+        f"  %none = icmp eq i{lanes} %mask, 0",
+        "  br i1 %none, label %end, label %long",
+        "long:",
+        *(f"  store {kind} %a{i}, ptr %s{i}" for i in range(arity)),
+        "  br label %lane",
+        "lane:",
+        "  %i = phi i64 [ 0, %long ], [ %next, %lane ]",
+    ]
+    for i in range(arity):
+        lines.append(f"  %at{i} = getelementptr {element}, ptr %s{i}, i64 %i")
+        lines.append(f"  %e{i} = load {element}, ptr %at{i}")
+    listed = ", ".join(f"{element} %e{i}" for i in range(arity))
+    lines += [
+        f"  %r = call {element} @{name}({listed})",
+        f"  %to = getelementptr {element}, ptr %out, i64 %i",
+        f"  store {element} %r, ptr %to",
+        "  %next = add i64 %i, 1",
+        f"  %more = icmp ult i64 %next, {lanes}",
+        "  br i1 %more, label %lane, label %done",
+        "done:",
+        f"  %all = load {kind}, ptr %out",
+        "  br label %end",
+        "end:",
+        f"  %result = phi {kind} [ zeroinitializer, %0 ], [ %all, %done ]",
+        f"  ret {kind} %result",
+    ]
+    return _function(header, builder), builder.called
 
 
 def _exact_fma(dtype: str) -> Parts:

@@ -49,7 +49,7 @@ TWO_OVER_PI = (
 
 
 def reduce_large(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    """r, its error and n with x = n pi/2 + r + error, for float64 over 2**22; NaN for infinity."""
+    """r, its error and n with x = n pi/2 + r + error, for float64 of 1 or more; NaN for infinity."""
     word = bits(x)
     exponent = (word >> 52) & 0x7FF
     mantissa = (word & 0x000FFFFFFFFFFFFF) | 0x0010000000000000

@@ -67,19 +67,6 @@ def fmin(a: Scalar, b: Scalar) -> Scalar:
     return select((a < b) | (b != b), a, b)
 
 
-# For reductions, where the order of zeros has no meaning: LLVM vectorises a fold by these, not by the above.
-@define("fold_maximum", "f32", "f64")
-def fold_maximum(a: Scalar, b: Scalar) -> Scalar:
-    """The larger, NaN if either is, 0 over -0: IEEE 754-2019's maximum."""
-    return p.operate("maximum", lambda a, b: a + b if a == b == 0.0 else np.maximum(a, b), a, b)
-
-
-@define("fold_minimum", "f32", "f64")
-def fold_minimum(a: Scalar, b: Scalar) -> Scalar:
-    """The smaller, NaN if either is, -0 under 0: IEEE 754-2019's minimum."""
-    return p.operate("minimum", lambda a, b: -(-a - b) if a == b == 0.0 else np.minimum(a, b), a, b)
-
-
 @define("sign", "f32", "f64")
 def sign(x: Scalar) -> Scalar:
     one = constant(1.0, x)

@@ -121,17 +121,17 @@ def tan_large(x: Scalar) -> Scalar:
 
 @rare(over, "f32")
 def sin_wide(x: Scalar) -> Scalar:
-    return convert(sin(convert(x, "f64")), "f32")
+    return convert(finish_sin(reduce_large(convert(x, "f64")), 0), "f32")
 
 
 @rare(over, "f32")
 def cos_wide(x: Scalar) -> Scalar:
-    return convert(cos(convert(x, "f64")), "f32")
+    return convert(finish_sin(reduce_large(convert(x, "f64")), 1), "f32")
 
 
 @rare(over, "f32")
 def tan_wide(x: Scalar) -> Scalar:
-    return convert(tan(convert(x, "f64")), "f32")
+    return convert(finish_tan(reduce_large(convert(x, "f64"))), "f32")
 
 
 def sin_near(x: Scalar, n: Scalar, low_bits: Scalar) -> Scalar:
