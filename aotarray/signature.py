@@ -41,11 +41,11 @@ class Signature:
         self.static = static
         self.names = tuple(parameters.parameters) if parameters else ()
         listed = list(parameters.parameters.values()) if parameters else []
+        plain, keyword_only = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
         kinds = {p.kind for p in listed}
-        #: whether every parameter may be given by position and by name, so that a call sorts by names alone
-        self.is_simple = not static and parameters is not None and kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}
-        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        self._place = {p.name: k for k, p in enumerate(listed) if p.kind in by_name}
+        #: whether every parameter may be given by position and by name, so that names alone sort a call
+        self.is_simple = not static and parameters is not None and kinds <= {plain}
+        self._place = {p.name: k for k, p in enumerate(listed) if p.kind in (plain, keyword_only)}
         self._static_places = frozenset(k for k, p in enumerate(listed) if p.name in static)
         self._has_form = not static or inspect.Parameter.VAR_POSITIONAL not in kinds
 
@@ -64,7 +64,7 @@ class Signature:
         return cls(function_name(function), parameters, tuple(static))
 
     def form(self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Any]) -> Hashable | None:
-        """Append the leaves of a call in the order of `bind`, and return a key that calls of one `bind` key share.
+        """Append the leaves of a call in the order of `bind`; return a key: equal ones have equal `bind` keys.
 
         None where only `bind` can tell. A key may turn out to have no hash.
         """
@@ -152,6 +152,11 @@ class Signature:
                 positional.append(parameter.spec)
             else:
                 named[parameter.name] = parameter.spec
+        parameters = self.parameters.parameters if self.parameters else {}
+        open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values()) or not self.parameters
+        for name in named:
+            if name not in parameters and not open_ended:
+                raise SpecError(f"spec {text!r}: {self.name}() has no parameter {name!r}; it has {', '.join(parameters)}")
         try:
             bound = self.bind(*self._templates(positional, named))
         except TypeError as error:
@@ -164,7 +169,7 @@ class Signature:
 
 
 def static_key(value: Any) -> Hashable:
-    """What a static argument adds to the key: equal values of different kinds (1 and True, 0.0 and -0.0) differ."""
+    """What a static argument adds to the key, where 1 and True, or 0.0 and -0.0, are not the same."""
     if type(value) in (tuple, frozenset):
         return type(value), type(value)(static_key(v) for v in value)
     return type(value), repr(value) if type(value) in (float, complex) else value

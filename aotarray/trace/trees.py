@@ -98,7 +98,7 @@ def flatten(value: Any, leaves: list[Any]) -> Structure:
 
 
 def form(value: Any, leaves: list[Any]) -> Any:
-    """Append the leaves of `value`, as `flatten` does, and return a key of its structure: flatten's in less time."""
+    """Append the leaves of `value` as `flatten` does, and return a key of its structure, in less time."""
     kind = type(value)
     if kind in _PLAIN_LEAVES:
         leaves.append(value)
