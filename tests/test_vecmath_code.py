@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from aotarray import vecmath
 from aotarray.vecmath.arrays import array_function, loop, optimise
-from aotarray.vecmath.primitives import NUMPY
+from aotarray.vecmath.primitives import NUMPY, fma
 from aotarray.vecmath.registry import FLOATS
 
 EVERY = [(name, dtype) for name, f in sorted(vecmath.FUNCTIONS.items()) for dtype in f.dtypes]
@@ -65,6 +66,21 @@ def test_signature() -> None:
 def test_without_fma_leaves_no_fma() -> None:
     symbols = [vecmath.symbol(name, dtype) for name, dtype in EVERY]
     assert not re.search(r"call \S+ @llvm\.fma", vecmath.without_fma(vecmath.definitions(symbols)))
+
+
+def test_fused_multiply_add_of_float32_rounds_once() -> None:
+    rng = np.random.default_rng(13)
+    words = rng.integers(0, 1 << 32, (3, 3000), dtype=np.uint32)
+    words[:, 1000:] = words[:, 1000:] & 0x8FFFF001 | 0x3F000000  # sums next to ties
+    for a, b, c in words.view(np.float32).T:
+        if np.isfinite(a) and np.isfinite(b) and np.isfinite(c):
+            exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+            with np.errstate(all="ignore"):
+                found = fma(a, b, c)
+            if np.isfinite(found):
+                gap = abs(Fraction(float(found)) - exact)
+                sides = (np.nextafter(found, np.float32(x)) for x in (-3.4e38, 3.4e38))
+                assert all(gap <= abs(Fraction(float(side)) - exact) for side in sides)
 
 
 @pytest.mark.parametrize(("name", "dtype"), EVERY)

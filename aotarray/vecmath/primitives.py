@@ -80,20 +80,29 @@ def _first_value(*operands: Scalar) -> Value | None:
 def _exact_fma(a: Any, b: Any, c: Any) -> Any:
     if not (np.isfinite(a) and np.isfinite(b) and np.isfinite(c)):
         return a * b + c
+    if isinstance(a, np.float32):
+        return _fma_f32(float(a) * float(b), float(c))
     exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
     if exact == 0:
-        return a * b + c if a == 0 or b == 0 else type(a)(0.0)
+        return a * b + c if a == 0 or b == 0 else np.float64(0.0)
     try:
         nearest = exact.numerator / exact.denominator
     except OverflowError:
-        return type(a)(math.inf if exact > 0 else -math.inf)
-    if isinstance(a, np.float64):
-        return np.float64(nearest if nearest or exact > 0 else -0.0)
-    if nearest and Fraction(nearest) != exact:  # round to odd first, so that the second rounding is right
-        even = np.float64(nearest).view(np.int64) % 2 == 0
-        if even:
-            nearest = math.nextafter(nearest, math.inf if exact > Fraction(nearest) else -math.inf)
-    return np.float32(nearest if nearest or exact > 0 else -0.0)
+        nearest = math.inf if exact > 0 else -math.inf
+    return np.float64(nearest if nearest or exact > 0 else -0.0)
+
+
+def _fma_f32(product: float, c: float) -> Any:
+    """An exact product plus c as float32: the float64 sum rounds to odd, so that rounding it is right.
+
+    S. Boldo and G. Melquiond, "Emulation of FMA and correctly rounded sums", IEEE Trans. Computers 57, 2008.
+    """
+    total = product + c
+    part = total - product
+    error = (product - (total - part)) + (c - part)
+    if error and np.float64(total).view(np.int64) % 2 == 0:
+        total = math.nextafter(total, math.copysign(math.inf, error))
+    return np.float32(total)
 
 
 def _unary(intrinsic: str, function: Any) -> Any:
