@@ -219,6 +219,8 @@ def jit(
         checked(device)
     if function is None:
         return functools.partial(jit, static_argnames=static_argnames, device=device)
+    if not callable(function):
+        raise TypeError(f"jit takes a function, not a value of type {type(function).__name__}")
     static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     return JitFunction(function, static)
 

@@ -85,6 +85,16 @@ def reshaped_writes(x):
     return a, flat
 
 
+def reshapes_of_blocks(x):
+    a = x.copy()
+    a[1:].reshape(-1)[3] = 50
+    a[0].reshape(2, 2)[1] = 60
+    a[:, None].reshape(4, 3)[0, 0] = 70
+    b = a.T.reshape(-1)
+    c = a[:, 1:].ravel()
+    return a, b, c
+
+
 def new_axes(x):
     a = x.copy()
     a[:, None][1, 0] = 4
@@ -247,7 +257,8 @@ def loops_over_rows(x):
 
 FUNCTIONS = [
     slices, broadcast_into_rows, operators, names_share_an_array, operators_without_in_place_make_new_arrays,
-    views_see_writes, views_of_views, transposed_writes, reshaped_writes, new_axes, swaps, swap_through_views, fills,
+    views_see_writes, views_of_views, transposed_writes, reshaped_writes, reshapes_of_blocks,
+    new_axes, swaps, swap_through_views, fills,
     empty_then_filled, small_matrix, element_by_element, masks, masked_rows, stencil, out_arguments, scalars_are_values,
     arrays_without_axes, dtypes_stay, accumulators, fill_method, copies_are_apart, asarray_is_the_same, loops_over_rows,
 ]  # fmt: skip
@@ -363,3 +374,22 @@ def test_writing_a_traced_value_into_a_captured_array_is_refused():
     with pytest.raises(aotarray.errors.ConcretizationError, match="make arrays to write into inside the function"):
         aotarray.jit(f)(V)
     assert table[0] == 0
+
+
+def writes_a_reshape(x):
+    a = x.copy()
+    a.T.reshape(-1)[0] = 1
+    return a
+
+
+def reads_a_reshape_after_a_write(x):
+    a = x.copy()
+    b = a.T.reshape(-1)
+    a[0] = 1
+    return b + 1
+
+
+@pytest.mark.parametrize("function", [writes_a_reshape, reads_a_reshape_after_a_write], ids=lambda f: f.__name__)
+def test_reshapes_that_may_or_may_not_be_views(function):
+    with pytest.raises(aotarray.errors.UnsupportedError, match=r"test_inplace\.py:\d+: .*reshape a copy \(x\.copy"):
+        aotarray.jit(function)(X)

@@ -18,6 +18,7 @@ from ..sizes import Dim
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_SCIPY = os.path.join(os.path.dirname(os.path.dirname(_NUMPY)), "scipy") + os.sep
 
 
 class Trace:
@@ -151,11 +152,11 @@ def running(trace: Trace) -> Iterator[Trace]:
 
 
 def here() -> SourceLine:
-    """The innermost line of code that is neither aotarray's nor NumPy's: the user's."""
+    """The innermost line of code that is neither aotarray's nor NumPy's nor SciPy's: the user's."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((_OWN, _NUMPY, "<__array_function__", "<frozen")):
+        if not name.startswith((_OWN, _NUMPY, _SCIPY, "<__array_function__", "<frozen")):
             return SourceLine(name, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back  # type: ignore[assignment]
     return SourceLine("<unknown>", 0, "")

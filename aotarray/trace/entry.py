@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import sizes
 from ..errors import ConcretizationError, TraceError, UnsupportedError
-from ..graph import Graph
+from ..graph import Graph, SourceLine
 from ..sizes import Dim
 from ..types import ArrayType, is_supported
 from . import functions as _functions  # fills the tables of rules
@@ -19,7 +19,7 @@ from . import promote
 from .context import Trace, active, here, running
 from .masked import Masked
 from .size_value import SizeValue
-from .standins import standing_in
+from .standins import plain_function, standing_in
 from .tracer import Storage, Tracer
 from .trees import Structure, flatten
 
@@ -58,7 +58,7 @@ def trace_function(
             raise
         found: list[Any] = []
         structure = flatten(result, found)
-        trace.graph.outputs = [_output(trace, value) for value in found]
+        trace.graph.outputs = [_output(trace, value, function) for value in found]
     return Traced(trace.graph, structure)
 
 
@@ -82,16 +82,23 @@ def write_results(result: Any, out: Any) -> Any:
     return out
 
 
-def _output(trace: Trace, value: Any) -> Any:
+def _output(trace: Trace, value: Any, function: Callable[..., Any]) -> Any:
     if isinstance(value, (Tracer, SizeValue, bool, int, float, complex, np.generic, np.ndarray)):
         return promote.node_of(trace, value)
     if isinstance(value, Masked):
         value._refuse(f"{trace.graph.name}() returns x[mask]")
-    kind = "generator" if inspect.isgenerator(value) else type(value).__name__
+    if inspect.iscoroutine(value):
+        value.close()
     raise TraceError(
-        f"{here()}: {trace.graph.name}() returns a {kind}; return arrays, numbers, and tuples, lists, dicts, NamedTuples "
-        f"or dataclasses of them"
+        f"{_origin(function)}: {trace.graph.name}() returns a value of type {type(value).__name__}; return arrays, numbers, "
+        f"and tuples, lists, dicts, NamedTuples or dataclasses of them"
     )
+
+
+def _origin(function: Callable[..., Any]) -> SourceLine:
+    """Where a function is defined."""
+    code = getattr(plain_function(function), "__code__", None)
+    return here() if code is None else SourceLine(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def leaf_value(value: Any, name: str) -> Any:
@@ -112,7 +119,7 @@ def leaf_value(value: Any, name: str) -> Any:
     if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
         return np.asarray(value)
     raise TypeError(
-        f"{here()}: argument {name!r} is a {kind.__name__}, which cannot be traced; pass an array or a number, "
+        f"{here()}: argument {name!r} is of type {kind.__name__}, which cannot be traced; pass an array or a number, "
         f"or name it in static_argnames"
     )
 

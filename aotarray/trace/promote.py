@@ -15,7 +15,7 @@ from ..sizes import Dim
 from ..types import is_supported
 from . import views
 from .context import Trace, complain, here
-from .size_value import SizeValue
+from .size_value import SizeValue, as_dim
 
 WEAK_TYPES = {"b": np.dtype(bool), "i": int, "f": float, "c": complex}
 _WEAK_DTYPE = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
@@ -29,7 +29,7 @@ def node_of(trace: Trace, value: Any) -> Node:
         found: Node = value.node
         return found
     if isinstance(value, SizeValue):
-        return trace.graph.apply("size", where=here(), value=value.dim)
+        return trace.graph.apply("size", where=here(), value=as_dim(value))
     kind = type(value)
     if kind is int and not -(2**63) <= value < 2**63:
         return trace.graph.literal(value, np.dtype(np.uint64), here(), weak=True)

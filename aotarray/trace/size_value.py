@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Union
 
 from .. import sizes
+from ..errors import LeakError
 from ..sizes import Dim
-from .context import Trace, here
+from .context import Trace, active, here
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -76,6 +77,7 @@ class SizeValue:
 
     def tracer(self) -> Tracer:
         """The size as a traced (weak) integer."""
+        as_dim(self)
         from .tracer import Tracer
 
         return Tracer.of(self.trace, self.trace.graph.apply("size", where=here(), value=self.dim))
@@ -84,6 +86,11 @@ class SizeValue:
 def as_dim(value: Any) -> Dim | None:
     """An int or size as a `Dim`; None for anything else."""
     if isinstance(value, SizeValue):
+        if value.trace is not active():
+            raise LeakError(
+                f"{here()}: a size of a traced array is used outside the call it belongs to; return it from the function "
+                f"instead of keeping it"
+            )
         return value.dim
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         return None
@@ -100,10 +107,10 @@ def wrap(dim: Dim, trace: Trace) -> SizeLike:
 
 def _arithmetic(exact: Callable[[Dim, Dim], Dim], name: str) -> tuple[Any, Any]:
     def forward(self: SizeValue, other: Any) -> Any:
-        dim = None if getattr(other, "_is_tracer", False) else as_dim(other)
-        if dim is None:
+        own, dim = as_dim(self), None if getattr(other, "_is_tracer", False) else as_dim(other)
+        if own is None or dim is None:
             return getattr(self.tracer(), f"__{name}__")(other)
-        return wrap(exact(self.dim, dim), self.trace)
+        return wrap(exact(own, dim), self.trace)
 
     def backward(self: SizeValue, other: Any) -> Any:
         dim = as_dim(other)

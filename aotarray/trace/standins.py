@@ -133,7 +133,7 @@ def _of_globals(namespace: dict[str, Any]) -> _Patched:
 def standing_in(function: Callable[..., Any] | None = None) -> Iterator[None]:
     """Have the stand-ins in place: in `numpy`, `builtins` and the globals of `function`."""
     namespaces = [*_modules]
-    own = getattr(_plain(function), "__globals__", None)
+    own = getattr(plain_function(function), "__globals__", None)
     with _lock:
         if own is not None and own is not vars(np) and own is not vars(builtins):
             namespaces.append(_patched.setdefault(id(own), _of_globals(own)))
@@ -152,7 +152,7 @@ def standing_in(function: Callable[..., Any] | None = None) -> Iterator[None]:
                     _patched.pop(id(patched.namespace), None)
 
 
-def _plain(function: Any) -> Any:
+def plain_function(function: Any) -> Any:
     """The Python function inside partials, methods and callable objects."""
     while isinstance(function, functools.partial):
         function = function.func

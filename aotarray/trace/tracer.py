@@ -27,6 +27,17 @@ class Storage:
     argument: str = ""
     #: a NumPy scalar rather than an array without axes: `s += 1` makes a new one, and views of it are copies
     scalar: bool = False
+    #: how often it was written into
+    version: int = 0
+    #: for a reshape of which NumPy's memory layout says whether it is a view: what it was made of, and its version then
+    origin: tuple[Storage, int] | None = None
+
+    def is_current(self) -> bool:
+        """False when what this is a reshape of has changed since."""
+        if self.origin is None:
+            return True
+        source, version = self.origin
+        return source.version == version and source.is_current()
 
 
 class Tracer:
@@ -52,6 +63,8 @@ class Tracer:
     def node(self) -> Node:
         """The current value."""
         self.trace.require_open()
+        if not self._storage.is_current():
+            raise self._undecided()
         node = self._storage.node
         for lens in self._lenses:
             node = lens.read(self.trace.graph, node)
@@ -60,6 +73,13 @@ class Tracer:
     @property
     def shape(self) -> tuple[SizeLike, ...]:
         return tuple(wrap(d, self.trace) for d in self.node.shape)
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        raise UnsupportedError(f"{here()}: assigning to x.shape is not supported in compiled functions; use x = x.reshape(shape)")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{here()}: a traced array has no attribute {name!r} that compiled functions support")
 
     @property
     def dtype(self) -> np.dtype:
@@ -178,6 +198,11 @@ class Tracer:
         """A view of this array."""
         if self._storage.scalar:
             return Tracer(self.trace, Storage(lens.read(self.trace.graph, self.node)))
+        storage = self._storage
+        if isinstance(lens, views.Reshape) and not storage.argument:
+            if not views.keep_order(storage.node.shape, self._lenses):
+                copy = lens.read(self.trace.graph, self.node)
+                return Tracer(self.trace, Storage(copy, origin=(storage, storage.version)))
         return Tracer(self.trace, self._storage, (*self._lenses, lens))
 
     def write(self, value: Any) -> None:
@@ -189,6 +214,8 @@ class Tracer:
                 f"{here()}: writing into argument {self._storage.argument!r}: compiled functions are pure; "
                 f"write into a copy ({self._storage.argument} = {self._storage.argument}.copy())"
             )
+        if self._storage.origin is not None:
+            raise self._undecided()
         trace, node = self.trace, self.node
         new = promote.node_of(trace, value)
         if not np.can_cast(new.dtype, node.dtype, "unsafe"):
@@ -198,6 +225,13 @@ class Tracer:
         promote.broadcast_shapes(trace, [node.shape, new.shape], "assignment")
         new = promote.broadcast_node(trace, promote.cast(trace, new, node.dtype), node.shape)
         self._storage.node = _written(trace, self._storage.node, self._lenses, new)
+        self._storage.version += 1
+
+    def _undecided(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"{here()}: an array and its reshape, one of them written into: whether they share memory depends on the layout "
+            f"in NumPy; reshape a copy (x.copy().reshape(...))"
+        )
 
     def _inplace(self, op: str, other: Any) -> Tracer:
         result = promote.elementwise(self.trace, OPS[op], (self.node, promote.node_of(self.trace, other)))

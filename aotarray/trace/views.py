@@ -20,6 +20,9 @@ from .context import Trace, here
 class Lens(Protocol):
     """One step from an array to a view of it."""
 
+    @property
+    def shape(self) -> tuple[Dim, ...]: ...
+
     def read(self, graph: Graph, base: Node) -> Node: ...
 
     def write(self, graph: Graph, base: Node, value: Node) -> Node: ...
@@ -74,6 +77,34 @@ class Reshape:
 
     def write(self, graph: Graph, base: Node, value: Node) -> Node:
         return graph.apply("reshape", (value,), here(), shape=base.shape)
+
+
+def keep_order(shape: Sequence[Dim], lenses: Sequence[Lens]) -> bool:
+    """True when the elements of a C-ordered array, seen through `lenses`, surely follow one another in memory."""
+    for lens in lenses:
+        if isinstance(lens, Affine) and not _is_block(shape, lens):
+            return False
+        shape = lens.shape
+    return True
+
+
+def _is_block(shape: Sequence[Dim], lens: Affine) -> bool:
+    """One element of some leading axes, a range of the next, and all of the others, in order."""
+    used = -1
+    for dim, extent in zip(lens.index, shape, strict=True):
+        along = [a for a in range(len(lens.shape)) if axis_name(a) in sizes.names(dim)]
+        if not along:
+            if extent != 1 and used >= 0:
+                return False
+            continue
+        axis = along[0]
+        offset = dim - sizes.name(axis_name(axis))
+        if axis <= used or axis_name(axis) in sizes.names(offset):
+            return False
+        if (offset, lens.shape[axis]) != (0, extent) and used >= 0:
+            return False
+        used = axis
+    return all(d == 1 or any(axis_name(a) in sizes.names(i) for i in lens.index) for a, d in enumerate(lens.shape))
 
 
 def axes(count: int) -> list[Dim]:
