@@ -22,6 +22,7 @@ import numpy as np
 
 from ..errors import UnsupportedError
 from .context import active, here
+from .functions import FUNCTIONS
 from .functions.creation import CREATION, is_traced
 from .size_value import wrap
 from .tracer import Tracer
@@ -38,8 +39,13 @@ _RANDOM = (
 )  # fmt: skip
 
 
+#: These take sizes beside an array that need not be traced.
+_BESIDE_ARRAYS = ("broadcast_to", "pad", "repeat", "reshape", "roll", "tile")
+_RULES = CREATION | {n: FUNCTIONS[getattr(np, n)] for n in _BESIDE_ARRAYS if getattr(np, n) in FUNCTIONS}
+
+
 def _creation(name: str) -> Callable[..., Any]:
-    original, rule = getattr(np, name), CREATION[name]
+    original, rule = getattr(np, name), _RULES[name]
     always = name in _ALWAYS
 
     @functools.wraps(original)
@@ -112,7 +118,7 @@ class _Patched:
                 self.namespace[name] = original
 
 
-_wrapped_creation = {name: (getattr(np, name), _creation(name)) for name in sorted(CREATION)}
+_wrapped_creation = {name: (getattr(np, name), _creation(name)) for name in sorted(_RULES)}
 _by_original = {id(original): (original, wrapper) for original, wrapper in _wrapped_creation.values()}
 _modules = (
     _Patched(vars(np), _wrapped_creation),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..types import ArrayType
+from .size_value import SizeValue
 
 #: type -> (kind, flatten to children and static key, rebuild); kind is how a built module returns it
 _REGISTERED: dict[type, tuple[Callable[[Any], tuple[Sequence[Any], Any]], Callable[[Any, Sequence[Any]], Any]]] = {}
@@ -84,7 +85,7 @@ def flatten(value: Any, leaves: list[Any]) -> Structure:
     if kind is list:
         return Structure("list", tuple(flatten(v, leaves) for v in value))
     if kind is dict:
-        return Structure("dict", tuple(flatten(v, leaves) for v in value.values()), tuple(value))
+        return Structure("dict", tuple(flatten(v, leaves) for v in value.values()), _keys(value))
     if kind in _REGISTERED:
         children, key = _REGISTERED[kind][0](value)
         return Structure("object", tuple(flatten(v, leaves) for v in children), (kind, key))
@@ -109,6 +110,11 @@ def form(value: Any, leaves: list[Any]) -> Any:
         return kind, *value, *[form(v, leaves) for v in value.values()]
     structure = flatten(value, leaves)
     return 0 if structure is LEAF else structure
+
+
+def _keys(value: dict[Any, Any]) -> tuple[Any, ...]:
+    """A dict's keys; hashing has fixed those that are sizes, so they are ints."""
+    return tuple(int(k) if isinstance(k, SizeValue) else k for k in value)
 
 
 def is_tree(value: Any) -> bool:

@@ -21,7 +21,7 @@ from ...types import is_supported
 from .. import promote, views
 from ..context import Trace, active, current, here
 from ..size_value import SizeValue, as_dim, wrap
-from ..tracer import Storage, Tracer
+from ..tracer import Storage, Tracer, known_value
 from ..ufuncs import select
 from .registry import FUNCTIONS, Rule, trace_of
 from .shaping import dims_of
@@ -151,18 +151,24 @@ def arange(
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
+    start, stop, step = (_number(v) if isinstance(v, Tracer) else v for v in (start, stop, step))
     if not any(is_traced(v) for v in (start, stop, step)):
         return fresh(trace, trace.graph.constant(np.arange(start, stop, step, dtype), here()))
-    for value in (start, stop, step):
-        if isinstance(value, Tracer):
-            raise ConcretizationError(
-                f"{here()}: np.arange needs sizes or numbers; the length would depend on a traced value. "
-                f"Use np.arange(n) * step + start"
-            )
     length = _range_length(trace, start, stop, step)
     floating = any(isinstance(v, (float, np.floating)) for v in (start, stop, step))
     target = _dtype(dtype, np.float64 if floating else np.int64)
     return fresh(trace, _range_values(trace, start, step, length, target))
+
+
+def _number(value: Tracer) -> Any:
+    """A traced scalar that depends on sizes alone, which get fixed."""
+    known = known_value(value.trace, value.node, "np.arange with a fractional range; use np.arange(n) * step + start")
+    if known is None or known.ndim:
+        raise ConcretizationError(
+            f"{here()}: np.arange needs sizes or numbers; its length would depend on a traced value. "
+            f"Use np.arange(n) * step + start"
+        )
+    return known.item() if value.node.type.weak else known[()]
 
 
 def _range_length(trace: Trace, start: Any, stop: Any, step: Any) -> Dim:
