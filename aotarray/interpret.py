@@ -68,7 +68,19 @@ def _view(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) ->
     return np.lib.stride_tricks.as_strided(base, shape, tuple(strides), writeable=False)
 
 
+def _cast(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:
+    """A complex value becomes a real number by its real part; as a truth value it counts whole."""
+    (x,) = operands
+    return (x.real if x.dtype.kind == "c" and node.dtype.kind not in "bc" else x).astype(node.dtype)
+
+
 def _reduce(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:
+    """A fold; the largest of nothing is the dtype's least value (and the other way round), as in kernels."""
+    if operands[0].size == 0 and node.op.name in ("max", "min"):
+        kind = node.dtype
+        limits: Any = np.iinfo(kind) if kind.kind in "iu" else None
+        low, high = (limits.min, limits.max) if limits else (False, True) if kind == bool else (-np.inf, np.inf)
+        return np.full(_shape(node, env), low if node.op.name == "max" else high, kind)
     return node.op.ufunc.reduce(operands[0], axis=node.params["axes"], dtype=node.dtype)  # type: ignore[union-attr]
 
 
@@ -120,7 +132,7 @@ _RULES = {
     "literal": lambda node, operands, env: literal_value(node),
     "size": lambda node, operands, env: np.int64(sizes.evaluate(node.params["value"], env)),
     "iota": lambda node, operands, env: np.arange(sizes.evaluate(node.params["length"], env), dtype=np.int64),
-    "cast": lambda node, operands, env: operands[0].astype(node.dtype),
+    "cast": _cast,
     "complex": lambda node, operands, env: (operands[0] + operands[1] * 1j).astype(node.dtype),
     "view": _view,
     "reshape": lambda node, operands, env: operands[0].reshape(_shape(node, env)),

@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 
 #: NumPy's names that make no sense in a compiled function, or are no part of arrays' arithmetic
-_HIDDEN = frozenset("test show_config show_runtime info get_include load save savez savetxt".split())
+_HIDDEN = frozenset(
+    {"test", "show_config", "show_runtime", "info", "get_include", "load", "save", "savez", "savetxt"}
+)
 
 
 def _wrapper(dotted: str, original: Callable[..., Any]) -> Callable[..., Any]:

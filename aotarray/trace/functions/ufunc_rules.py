@@ -1,4 +1,4 @@
-"""Ufuncs that are not one op: two results, mixed operand dtypes, complex forms, products; methods of ufuncs."""
+"""Ufuncs that are not one op: two results, mixed dtypes, complex forms, products; methods of ufuncs."""
 
 from __future__ import annotations
 
@@ -78,11 +78,31 @@ def _ldexp(trace: Trace, inputs: Operands, dtype: Any) -> Any:
         value = op("multiply", value, factor)
         rest = op("subtract", rest, where(over, np.int64(limit), where(under, np.int64(-down), np.int64(0))))
     rest = op("minimum", op("maximum", rest, np.int64(1 - limit)), np.int64(limit))
-    return cast_to(op("multiply", value, op("exp2", cast_to(rest, value.dtype))), kind)
+    return cast_to(op("multiply", value, _power_of_two(rest, scalar, limit)), kind)
+
+
+def _power_of_two(n: Any, scalar: Any, limit: int) -> Any:
+    """`2**n`, exactly, from the binary digits of n; NumPy's own exp2 is not exact at integers."""
+    size, negative = op("absolute", n), op("less", n, np.int64(0))
+    factor: Any = scalar(1)
+    for power in [2**k for k in range(limit.bit_length())]:
+        step = where(negative, scalar(2.0**-power), scalar(2.0**power))
+        has = op("not_equal", op("bitwise_and", size, np.int64(power)), np.int64(0))
+        factor = op("multiply", factor, where(has, step, scalar(1)))
+    return factor
 
 
 def _float_power(trace: Trace, inputs: Operands, dtype: Any) -> Any:
     return op("power", *_operands(trace, np.float_power, inputs, dtype))
+
+
+def _alias(name: str) -> Callable[..., Any]:
+    """A ufunc that NumPy has under two names."""
+
+    def rule(trace: Trace, inputs: Operands, dtype: Any) -> Any:
+        return Tracer.of(trace, apply_op(trace, name, *inputs, dtype=dtype))
+
+    return rule
 
 
 def _half_neighbour(name: str) -> Callable[..., Any]:
@@ -156,7 +176,8 @@ def _accumulate(trace: Trace, ufunc: Any, a: Any, axis: Any = 0, dtype: Any = No
         x = array(a)
         return deliver(trace, rule(x, axis, dtype if dtype is not None else _accumulator(ufunc, x)), out)
     raise UnsupportedError(
-        f"{here()}: numpy.{ufunc.__name__}.accumulate is not supported; np.add.accumulate and np.multiply.accumulate are"
+        f"{here()}: numpy.{ufunc.__name__}.accumulate is not supported; "
+        f"np.add.accumulate and np.multiply.accumulate are"
     )
 
 
@@ -174,13 +195,14 @@ def _outer(trace: Trace, ufunc: Any, a: Any, b: Any, **kwargs: Any) -> Any:
 def _at(trace: Trace, ufunc: Any, *args: Any, **kwargs: Any) -> Any:
     raise UnsupportedError(
         f"{here()}: numpy.{ufunc.__name__}.at writes at indices that may repeat, which is not supported; "
-        f"compare the indices with np.arange and reduce, as in ((idx[:, None] == np.arange(k)) * w[:, None]).sum(0)"
+        f"compare the indices with np.arange and reduce: ((idx[:, None] == np.arange(k)) * w[:, None]).sum(0)"
     )
 
 
 def _reduceat(trace: Trace, ufunc: Any, *args: Any, **kwargs: Any) -> Any:
     raise UnsupportedError(
-        f"{here()}: numpy.{ufunc.__name__}.reduceat is not supported; reshape into equal parts and reduce an axis"
+        f"{here()}: numpy.{ufunc.__name__}.reduceat is not supported; "
+        f"reshape into equal parts and reduce an axis"
     )
 
 
