@@ -179,7 +179,8 @@ def kernel_ir(kernel: Kernel) -> tuple[str, str]:
         except Exception as error:
             raise CompileError(f"Numba refused the generated source of {kernel.name}:\n{source}\n{error}") from error
     (module,) = modules
-    return str(module), result.fndesc.llvm_func_name
+    # Numba promises LLVM that signed integers do not overflow; NumPy's wrap.
+    return str(module).replace(" nsw ", " "), result.fndesc.llvm_func_name
 
 
 @functools.cache
