@@ -102,7 +102,7 @@ def _rare(name: str, dtype: str, condition: Body, body: Body) -> Parts:
     scalar.lines += [
         f"  br i1 {needed.text}, label %long, label %short",
         "short:",
-        f"  ret {element} 0.0",
+        f"  ret {element} zeroinitializer",
         "long:",
     ]
     value = body(*operands)

@@ -64,7 +64,7 @@ def rare(condition: Body, dtype: str) -> Callable[[Body], Body]:
         def call(*operands: Scalar) -> Scalar:
             model = operands[0]
             if not isinstance(model, Value):
-                return body(*operands) if condition(*operands) else type(model)(0.0)
+                return body(*operands) if condition(*operands) else type(model)(0)
             symbol = f"aot_{name}"
             letters = "v" * len(operands)
             variants = ",".join(f"_ZGV_LLVM_N{n}{letters}_{symbol}({symbol}_x{n})" for n in LANES)
