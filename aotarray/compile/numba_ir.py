@@ -110,7 +110,7 @@ def _core_functions() -> dict[str, Any]:
         @intrinsic
         def fast(typingctx: Any, a: Any, b: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                return getattr(builder, operation)(*arguments, flags=("reassoc", "nsz"))
+                return getattr(builder, operation)(*arguments, flags=("reassoc",))
 
             return _plain(a)(_plain(a), _plain(a)), generate
 
