@@ -84,11 +84,11 @@ def _spell_real(op: Op, code: str, result: str, texts: Sequence[str]) -> str:
         return str(_real(0, code))
     template = op.template(code)
     if template is None:
-        if code == "f16" and op.name in ("nextafter", "spacing"):
-            return f"half_{op.name}({', '.join(texts)})"
         return f"{op.name}({', '.join(texts)})"
     if template.startswith("{T}(") and result == "i64":  # what Python's arithmetic gives anyway
         template = template.removeprefix("{T}(")[:-1]
+    if op.name == "divide" and texts[1] in ("0.0", "(-0.0)"):
+        texts = [texts[0], f"float64({texts[1]})"]  # in plain Python, a division of floats by zero raises
     return template.format(*texts, T=CONSTRUCTOR[result])
 
 
