@@ -12,7 +12,7 @@ import numpy as np
 
 from . import sizes, spec
 from .errors import SpecError
-from .fusion.schedule import RESERVED
+from .ops.names import RESERVED
 from .sizes import Dim
 from .trace.trees import Structure, flatten, form
 from .types import ArrayType

@@ -81,6 +81,10 @@ CASES = {
     "arithmetic of sizes": lambda x: x * (x.shape[0] - 1) / (2 * x.shape[1] + 1) + x.size % 5 - x.shape[0] // 2,
     "powers and quotients of sizes": lambda x: x * (1 / x.size) + x.shape[0] ** 2 + np.sqrt(x.shape[1]) + -x.shape[0],
     "sizes of numpy integers": lambda x: np.zeros(x.shape[0] + np.int64(2)),
+    "numpy integers of sizes": lambda x: np.zeros((np.int64(2) * x.shape[0] + 1, np.prod(x.shape))),
+    "size by math": lambda x: np.zeros(math.prod(x.shape) + abs(x.shape[0]) + math.floor(x.shape[1]) + divmod(x.size, 3)[1]),
+    "bits of sizes fixes": lambda x: x[: x.shape[0] & 1] if x.shape[1] & 1 else x,
+    "rounded sizes fixes": lambda x: x[: round(x.shape[0] / 2), : math.ceil(x.shape[1] / 3)],
     "sizes beside numpy floats": lambda x: x * (np.float32(2) * x.shape[0]),
     "slices by sizes": lambda x: x[: x.shape[0] // 2, x.shape[1] - 3 :],
     "dtype of a size": lambda x: x.astype(np.float32) * x.shape[0],
@@ -159,6 +163,16 @@ def test_linspace_is_numpys_to_the_bit():
     compiled = aotarray.jit(lambda x: np.linspace(-1.7, 3.3, len(x)))
     for n in (2, 3, 7, 10, 33, 1001):
         np.testing.assert_array_equal(compiled(np.ones(n)), np.linspace(-1.7, 3.3, n))
+
+
+def test_ahead_of_time_a_bound_that_could_be_negative_is_checked():
+    run = aotarray.lower(lambda x: x[x.shape[0] - 3 :], "f64[n]").compile()
+    np.testing.assert_array_equal(run(np.arange(5.0)), [2, 3, 4])
+    with pytest.raises(ValueError, match=r"the bound of a slice n - 3 is negative \(-1\): it would count from the end"):
+        run(np.arange(2.0))
+    run = aotarray.lower(lambda x: np.zeros(x.shape[0] - 3), "f64[n]").compile()
+    with pytest.raises(ValueError, match=r"negative dimensions are not allowed \(n - 3 is -1\)"):
+        run(np.arange(2.0))
 
 
 # -- names that were imported -----------------------------------------------------------------------------

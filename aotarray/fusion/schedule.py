@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ from .. import sizes
 from ..errors import SpecError
 from ..graph import Graph, Node
 from ..loops import Kernel
-from ..ops import OPS
+from ..ops.names import RESERVED
 from ..program import (
     Arg, Buffer, Check, Collapse, Instruction, KernelCall, LibraryCall, Program, RaiseIf, Size, SizeOp, Stride,
 )  # fmt: skip
@@ -275,15 +274,6 @@ class Scheduler:
                 kernel.cost, kernel.grain, scratch, collapse,
             )  # fmt: skip
         )
-
-
-#: names that generated source uses itself: Python's words, scalar functions, dtypes
-RESERVED = frozenset((
-    *keyword.kwlist, *OPS,
-    *"begin end first last range min max where bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 "
-    "nan inf fast_add fast_multiply fold_max fold_min scratch bit_count degrees radians erf erfc double_to_half "
-    "float_to_half half_to_float to_i8 to_i16 to_i32 to_i64 to_u8 to_u16 to_u32 to_u64".split(),
-))  # fmt: skip
 
 
 def separate_outputs(graph: Graph) -> None:

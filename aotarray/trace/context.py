@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from .. import sizes
-from ..errors import LeakError, SizeError, TraceError
+from ..errors import LeakError, SizeError, TraceError, UnsupportedError
 from ..graph import Graph, SourceLine
 from ..sizes import Dim
 
@@ -32,6 +32,10 @@ class Trace:
         self.hints = hints
         self.open = True
         self.thread = threading.get_ident()
+
+    def __call__(self, *args: object, **kwargs: object) -> None:
+        """What `x.trace()` reaches: an array's trace is the running one, so the method of that name is not there."""
+        raise UnsupportedError(f"{here()}: ndarray.trace() is not supported in compiled functions: use np.trace(x)")
 
     def fix(self, size: Dim, purpose: str) -> int:
         """The size as an int. In `jit` this makes it part of the key; in `build` it is an error."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Union
 
+import numpy as np
+
 from .. import sizes
 from ..errors import LeakError
+from ..graph import Node, literal_value
 from ..sizes import Dim
 from .context import Trace, active, here
 
@@ -75,6 +78,26 @@ class SizeValue:
     def __ge__(self, other: Any) -> Any:
         return self._compare(other, "ge")
 
+    def __neg__(self) -> SizeLike:
+        return wrap(-self.dim, self.trace)
+
+    def __pos__(self) -> SizeLike:
+        return self
+
+    __floor__ = __ceil__ = __trunc__ = __pos__
+
+    def __round__(self, digits: int | None = None) -> SizeLike:
+        return self
+
+    def __abs__(self) -> SizeLike:
+        return self if self >= 0 else -self
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other  # type: ignore[operator]
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
+
     def tracer(self) -> Tracer:
         """The size as a traced (weak) integer."""
         as_dim(self)
@@ -92,12 +115,34 @@ def as_dim(value: Any) -> Dim | None:
                 f"instead of keeping it"
             )
         return value.dim
+    if getattr(value, "_is_tracer", False):
+        value.trace.require_open()
+        dim = _dim_of(value.node)
+        if dim is not None:
+            return dim
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         return None
     try:
         return int(value.__index__())
     except TypeError:
         return None
+
+
+def _dim_of(node: Node) -> Dim | None:
+    """Integer arithmetic of sizes that went through NumPy (`np.int64(2) * n`), as a size again."""
+    name, operands = node.op.name, node.operands
+    if name == "size":
+        found: Dim = node.params["value"]
+        return found
+    if name == "literal" and node.dtype.kind in "iu" and not node.shape:
+        return int(literal_value(node))
+    if name == "cast" and node.dtype == np.int64:
+        return _dim_of(operands[0])
+    exact = _EXACT.get({"subtract": "sub", "multiply": "mul", "floor_divide": "floordiv", "remainder": "mod"}.get(name, name))
+    if exact is None or node.dtype != np.int64 or node.shape:
+        return None
+    a, b = (_dim_of(o) for o in operands)
+    return None if a is None or b is None else exact(a, b)
 
 
 def wrap(dim: Dim, trace: Trace) -> SizeLike:
@@ -141,7 +186,6 @@ def _through_tracer(name: str) -> Any:
     return method
 
 
-for _name in ("__truediv__", "__rtruediv__", "__pow__", "__rpow__"):
-    setattr(SizeValue, _name, _through_tracer(_name))
-SizeValue.__neg__ = lambda self: wrap(-self.dim, self.trace)  # type: ignore[attr-defined]
-SizeValue.__pos__ = lambda self: self  # type: ignore[attr-defined]
+for _name in ("truediv", "pow", "and", "or", "xor", "lshift", "rshift"):
+    setattr(SizeValue, f"__{_name}__", _through_tracer(f"__{_name}__"))
+    setattr(SizeValue, f"__r{_name}__", _through_tracer(f"__r{_name}__"))

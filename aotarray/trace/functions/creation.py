@@ -67,7 +67,8 @@ def _dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
 
 def shape_of(trace: Trace, shape: Any) -> tuple[Dim, ...]:
     """A shape argument, with a check that no size is negative."""
-    if isinstance(shape, Tracer) or (isinstance(shape, (list, tuple)) and any(isinstance(d, Tracer) for d in shape)):
+    items = shape if isinstance(shape, (list, tuple)) else (shape,)
+    if any(isinstance(d, Tracer) and as_dim(d) is None for d in items):
         raise ConcretizationError(
             f"{here()}: a shape is made of sizes, not of traced values; take sizes from x.shape with + - * // %, "
             f"or make the argument static (static_argnames)"

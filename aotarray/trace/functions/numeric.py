@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import UnsupportedError
 from .. import promote
 from ..context import here
-from ..tracer import Tracer
+from ..tracer import Tracer, known_value
 from .elementwise import cast_to, deliver, op, where
 from .reductions import all_rule
 from .registry import METHODS, array, implements, lift, trace_of
@@ -48,7 +48,7 @@ implements("real")(lambda val: _part("real", array(val)))
 implements("imag")(lambda val: _part("imag", array(val)))
 METHODS["real"] = property(lambda self: _part("real", self), _set_part("real"))  # type: ignore[assignment]
 METHODS["imag"] = property(lambda self: _part("imag", self), _set_part("imag"))  # type: ignore[assignment]
-METHODS["conj"] = METHODS["conjugate"] = lambda self: op("conjugate", array(self))
+METHODS["conj"] = METHODS["conjugate"] = lambda self: op("conjugate", self) if self.dtype.kind == "c" else self
 
 
 @implements("angle")
@@ -96,7 +96,17 @@ def round_to(a: Any, decimals: int = 0, out: Any = None) -> Any:
     return deliver(x.trace, cast_to(found, x.dtype), out)
 
 
-METHODS["__round__"] = lambda self, ndigits=None: round_to(self, ndigits or 0)
+def _rounded(self: Tracer, ndigits: int | None = None) -> Any:
+    """`round(x)` of a NumPy scalar is an int, as Python has it: `range(round(n / 2))`."""
+    if ndigits is not None:
+        return round_to(self, ndigits)
+    if self.ndim:
+        raise TypeError(f"{here()}: round() takes numbers; use np.round for arrays")
+    known = known_value(self.trace, self.node, "round()")
+    return round(known.item()) if known is not None else METHODS["astype"](round_to(self, 0), np.int64)
+
+
+METHODS["__round__"] = _rounded
 
 
 @implements("fix")
