@@ -35,31 +35,29 @@ def _quotient(a: Any, b: Any) -> Any:
     return type(a)(-q if (a < 0) != (b < 0) else q)
 
 
-# Integers under 64 bits divide as floats: no instruction set has vectors of integer division. A quotient
-# of n-bit integers that is not whole is at least 2**-n of itself away from one: rounding never makes it so.
-
-
-# 64-bit integers do the same where both are small, which a magic number's bits convert (no instruction does,
-# before AVX-512); others are a rare call.
+# Integers divide as floats: no instruction set has vectors of integer division. A quotient of n-bit integers
+# that is not whole is at least 2**-n of itself away from one: rounding never makes it so. Conversions to and
+# from float64 add a magic number and take its bits, which wraps and works everywhere. 64-bit integers do so
+# where both are small, and are a rare call where not.
 _SMALL = 1 << 51
 _MAGIC, _MAGIC_BITS = 1.5 * 2.0**52, 0x4338000000000000
 
 
 def _large(a: Scalar, b: Scalar) -> Scalar:
-    signed_operands = _is_signed(a)
-    if signed_operands:
-        a, b = unsigned(a + _SMALL), unsigned(b + _SMALL)
-    return (a | b) >> (52 if signed_operands else 51) != 0
+    if _is_signed(a):
+        return (unsigned(a + _SMALL) | unsigned(b + _SMALL)) >> 52 != 0
+    return (a | b) >> 51 != 0
 
 
 @rare(_large, "i64")
 def divide_large_i64(a: Scalar, b: Scalar) -> Scalar:
-    return instruction("sdiv", _quotient, a, b)
+    unsafe = (b == 0) | ((a == _lowest(a)) & (b == -1))
+    return instruction("sdiv", _quotient, a, select(unsafe, 1, b))
 
 
 @rare(_large, "u64")
 def divide_large_u64(a: Scalar, b: Scalar) -> Scalar:
-    return instruction("udiv", _quotient, a, b)
+    return instruction("udiv", _quotient, a, select(b == 0, 1, b))
 
 
 def _divide_64(a: Scalar, b: Scalar) -> Scalar:
@@ -69,24 +67,17 @@ def _divide_64(a: Scalar, b: Scalar) -> Scalar:
     return select(_large(a, b), large, convert(quotient, dtype_of(a)))
 
 
-def _divide(a: Scalar, b: Scalar) -> Scalar:
-    """The quotient towards zero, where dividing does not trap."""
+def _truncated(a: Scalar, b: Scalar) -> tuple[Scalar, Scalar]:
+    """Quotient towards zero and its remainder; anything for division by zero."""
     dtype = dtype_of(a)
     if BITS[dtype] == 64:
-        return _divide_64(a, b)
-    through = "f64" if BITS[dtype] == 32 else "f32"
-    wide = "i32" if BITS[dtype] < 32 else dtype
-    quotient = convert(convert(a, wide), through) / convert(convert(b, wide), through)
-    return convert(convert(quotient, wide), dtype)
-
-
-def _truncated(a: Scalar, b: Scalar) -> tuple[Scalar, Scalar]:
-    """Quotient towards zero and its remainder; the divisor is 1 where dividing would trap."""
-    unsafe = b == 0
-    if _is_signed(a):
-        unsafe = unsafe | ((a == _lowest(a)) & (b == -1))
-    b = select(unsafe, 1, b)
-    q = _divide(a, b)
+        q = _divide_64(a, b)
+    elif BITS[dtype] == 32:
+        quotient = trunc(convert(a, "f64") / convert(b, "f64"))
+        q = convert(bits(quotient + _MAGIC), dtype)
+    else:
+        x, y = (convert(convert(v, "i32"), "f32") for v in (a, select(b == 0, 1, b)))
+        q = convert(convert(x / y, "i32"), dtype)
     return q, a - q * b
 
 
