@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import CompileError
 from ..loops import Kernel
-from ..vecmath import definitions, without_fma
+from ..vecmath import definitions, inline_rare_calls, without_fma
 from .numba_ir import kernel_ir
 
 #: instruction-set levels of x86-64, least first, with the CPU name LLVM knows
@@ -65,11 +65,7 @@ def optimised(texts: Sequence[str], level: str, suffix: str = "") -> Any:
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    # The vector forms of rare scalar calls appear only when loops are vectorised: inline them now.
-    after = llvm.create_new_module_pass_manager()
-    after.add_always_inliner_pass()
-    after.add_simplify_cfg_pass()
-    after.run(module, builder)
+    inline_rare_calls(module, builder)
     return module
 
 
