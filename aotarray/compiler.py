@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.machinery
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -143,9 +144,19 @@ def compile_plan(plan: Plan) -> Compiled:
 
 @functools.cache
 def _versions() -> tuple[str, ...]:
+    return (__version__, _installed("numba"), _installed("llvmlite"), np.__version__, _code_digest())
+
+
+def _installed(package: str) -> str:
+    """The version of an installed package, without importing it, or what parses metadata where a name will do."""
+    spec = importlib.machinery.PathFinder.find_spec(package)
+    if spec is not None and spec.origin is not None:
+        found = list(Path(spec.origin).parent.parent.glob(f"{package}-*.dist-info"))
+        if len(found) == 1:
+            return found[0].stem.removeprefix(f"{package}-")
     from importlib.metadata import version
 
-    return (__version__, version("numba"), version("llvmlite"), np.__version__, _code_digest())
+    return version(package)
 
 
 def _code_digest() -> str:
