@@ -57,13 +57,12 @@ def join(trace: Trace, nodes: Sequence[Node], axis: int) -> Node:
 def stack(
     arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
-    trace = trace_of(arrays, out)
     return concatenate([expand_dims(array(a, arrays, out), axis) for a in arrays], axis, out, dtype=dtype)
 
 
 def stack_sequence(trace: Trace, values: Sequence[Any]) -> Node:
     """A list of traced scalars or arrays as one array, as `np.array(list)` would make it."""
-    parts = [as_tracer(trace, stack_sequence(trace, v) if False else v) for v in values]
+    parts = [as_tracer(trace, v) for v in values]
     joined: Tracer = stack(parts)
     return joined.node
 
@@ -123,9 +122,7 @@ def _split_axis(x: Any, sections: Any, axis: int, exact: bool) -> list[Any]:
     count = as_dim(sections)
     if count is None:
         bounds = [None, *sections, None]
-        return [
-            x[(slice(None),) * along + (slice(a, b),)] for a, b in itertools.pairwise(bounds)
-        ]
+        return [x[(slice(None),) * along + (slice(a, b),)] for a, b in itertools.pairwise(bounds)]
     pieces = x.trace.fix(count, "the number of sections of a split")
     if pieces <= 0:
         raise ValueError(f"{here()}: number sections must be larger than 0.")
@@ -188,7 +185,8 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
         return _spread(x, along, 1, times)
     if counts is None:
         raise UnsupportedError(
-            f"{here()}: np.repeat by a traced array gives an array whose size depends on values; repeat by an int"
+            f"{here()}: np.repeat by a traced array gives an array whose size depends on values; "
+            f"repeat by an int"
         )
     extent = x.trace.fix(x.node.shape[along], "np.repeat by an array")
     index = np.repeat(np.arange(extent), counts)

@@ -48,7 +48,14 @@ implements("real")(lambda val: _part("real", array(val)))
 implements("imag")(lambda val: _part("imag", array(val)))
 METHODS["real"] = property(lambda self: _part("real", self), _set_part("real"))  # type: ignore[assignment]
 METHODS["imag"] = property(lambda self: _part("imag", self), _set_part("imag"))  # type: ignore[assignment]
-METHODS["conj"] = METHODS["conjugate"] = lambda self: op("conjugate", self) if self.dtype.kind == "c" else self
+
+
+def _conjugate(self: Any) -> Any:
+    """The method gives real arrays back as they are; the function has a loop for them."""
+    return op("conjugate", self) if self.dtype.kind == "c" else self
+
+
+METHODS["conj"] = METHODS["conjugate"] = _conjugate
 
 
 @implements("angle")
@@ -266,5 +273,6 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
 @implements("interp")
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     raise UnsupportedError(
-        f"{here()}: np.interp is not supported; for few points use nested np.where, for a regular grid index with floor"
+        f"{here()}: np.interp is not supported; "
+        f"for few points use nested np.where, for a regular grid index with floor"
     )

@@ -1,4 +1,4 @@
-"""Reductions: sum, prod, max, min, any, all, argmax, argmin, count_nonzero, ptp; NumPy's dtypes and checks."""
+"""Reductions: sum, prod, max, min, any, all, argmax, argmin, count_nonzero, ptp; NumPy's dtypes, checks."""
 
 from __future__ import annotations
 
@@ -127,7 +127,8 @@ def _extreme(name: str, ufunc: str) -> Any:
         if is_masked(where):
             if not _has_initial(initial):
                 raise ValueError(
-                    f"{here()}: reduction operation {ufunc!r} does not have an identity, so to use a where mask "
+                    f"{here()}: reduction operation {ufunc!r} does not have an identity, "
+                    f"so to use a where mask "
                     f"one has to specify 'initial'"
                 )
             fill = promote.cast(trace, promote.node_of(trace, initial), x.dtype)
@@ -194,14 +195,15 @@ _METHOD_RULES: dict[Any, Any] = {
 
 
 def _reduce_method(
-    trace: Trace, ufunc: Any, a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False,
-    initial: Any = NOT_GIVEN, where: Any = True,
+    trace: Trace, ufunc: Any, a: Any, axis: Any = 0, dtype: Any = None, out: Any = None,
+    keepdims: Any = False,    initial: Any = NOT_GIVEN, where: Any = True,
 ) -> Any:  # fmt: skip
     rule = _METHOD_RULES.get(ufunc)
     if rule is None or (ufunc not in (np.add, np.multiply) and dtype is not None):
         names = ", ".join(u.__name__ for u in _METHOD_RULES)
         raise UnsupportedError(
-            f"{here()}: numpy.{ufunc.__name__}.reduce{' with dtype=' if rule else ''} is not supported; those of {names} are"
+            f"{here()}: numpy.{ufunc.__name__}.reduce{' with dtype=' if rule else ''} is not supported; "
+            f"those of {names} are"
         )
     kwargs: dict[str, Any] = {"axis": axis, "out": out, "keepdims": keepdims, "where": where}
     if ufunc in (np.add, np.multiply):

@@ -50,7 +50,8 @@ def trace_of(*values: Any) -> Trace:
         if isinstance(value, (Tracer, SizeValue)):
             if not value.trace.open:
                 raise LeakError(
-                    f"{here()}: a traced value is used after its function returned; return it from the function instead of keeping it"
+                    f"{here()}: a traced value is used after its function returned; "
+                    f"return it from the function instead of keeping it"
                 )
             return value.trace
         if isinstance(value, (list, tuple)) and value:

@@ -128,7 +128,7 @@ def _spacing(distances: Any, f: Any, axes: tuple[int, ...]) -> list[Any]:
 
 @implements("gradient")
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Second-order differences inside, first- or second-order ones at the ends, in NumPy's order of operations."""
+    """Second-order differences inside, first- or second-order ones at the ends, in NumPy's order of steps."""
     x = array(f, *varargs)
     given = axis if isinstance(axis, (tuple, list)) or axis is None else (axis,)
     axes = tuple(range(x.ndim)) if given is None else tuple(normalise_axes(x.ndim, k)[0] for k in given)
@@ -145,7 +145,10 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
 
 def _at_least(x: Any, axis: int, least: int) -> None:
-    message = "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required."
+    message = (
+        "Shape of array too small to calculate a numerical gradient, "
+        "at least (edge_order + 1) elements are required."
+    )
     extent = x.node.shape[axis]
     known = x.trace.hint(extent)
     if known is not None and known < least:
@@ -223,6 +226,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     if to_end is not None or to_begin is not None:
         raise UnsupportedError(
-            f"{here()}: np.ediff1d with to_begin= or to_end= is not supported; use np.diff with prepend= and append="
+            f"{here()}: np.ediff1d with to_begin= or to_end= is not supported; "
+            f"use np.diff with prepend= and append="
         )
     return diff(array(ary).reshape(-1))

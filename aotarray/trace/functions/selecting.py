@@ -1,4 +1,4 @@
-"""Elements by position or condition: take, take_along_axis, choose, select, piecewise, compress-like errors, triangles."""
+"""Elements by position or condition: take, choose, select, piecewise, triangles and diagonals."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     if mode == "raise":
         raise UnsupportedError(
-            f"{here()}: np.choose with mode='raise' is not supported; give mode='clip' or 'wrap', or use np.select"
+            f"{here()}: np.choose with mode='raise' is not supported; "
+            f"give mode='clip' or 'wrap', or use np.select"
         )
     trace = trace_of(a, choices, out)
     options = [array(c, a, choices) for c in choices]

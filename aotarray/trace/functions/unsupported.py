@@ -1,61 +1,72 @@
-"""What cannot be compiled, and the way round: results whose size depends on values, sorting, decompositions."""
+"""What cannot be compiled, and the way round: sizes that depend on values, sorting, decompositions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...errors import UnsupportedError
 from ..context import here
 from .registry import FUNCTIONS, METHODS, implements
 
-_DEPENDS = "its result's size depends on values; {}"
-_SORTS = "sorting is not compiled yet; sort outside the compiled function"
-_SOLVES = "decompositions and solvers are not compiled; call it outside the compiled function and pass the result in"
-_WAYS = {
-    _DEPENDS.format("use np.where(mask, a, b), or a reduction with where=mask"): (
-        "nonzero flatnonzero argwhere extract compress delete insert trim_zeros"
+_MASK = "its result's size depends on values; use np.where(mask, a, b), or a reduction with where=mask"
+_OUTSIDE = "its result's size depends on values; call it outside the compiled function"
+_SORT = "sorting is not compiled yet; sort outside the compiled function"
+_COUNT = "count with (x[:, None] == np.arange(k)).sum(0), or call it outside the compiled function"
+_BINS = "it searches sorted values; (x[..., None] >= bins).sum(-1) equals searchsorted with side='right'"
+_SOLVE = "decompositions and solvers are not compiled; call it outside and pass the result in"
+_TRANSFORM = "transforms are not compiled; call it outside the compiled function"
+_LAYOUT = "layout is not visible inside a compiled function; use shape"
+_RETURN = "return the array instead"
+
+#: (way round, functions)
+_FUNCTIONS = (
+    (_MASK, "nonzero flatnonzero argwhere extract compress delete insert trim_zeros"),
+    (_OUTSIDE, "unique unique_values unique_counts unique_inverse unique_all"),
+    (_OUTSIDE, "union1d intersect1d setdiff1d setxor1d bincount"),
+    (_SORT, "sort argsort lexsort partition argpartition sort_complex"),
+    (_SORT, "median nanmedian percentile nanpercentile quantile nanquantile"),
+    (_BINS, "searchsorted digitize"),
+    (_COUNT, "histogram histogram2d histogramdd histogram_bin_edges"),
+    ("use (a[..., None] == b).any(-1) for small b", "isin"),
+    ("multiply and sum shifted slices instead", "convolve correlate"),
+    ("compute it from x - x.mean(...) and @", "cov corrcoef"),
+    (
+        "evaluate the polynomial by Horner's rule",
+        "polyval polyfit poly roots polyadd polymul polysub polydiv",
     ),
-    _DEPENDS.format("call it outside the compiled function"): (
-        "unique unique_values unique_counts unique_inverse unique_all union1d intersect1d setdiff1d setxor1d bincount"
-    ),
-    _SORTS: "sort argsort lexsort partition argpartition sort_complex median nanmedian percentile nanpercentile "
-    "quantile nanquantile",
-    "it searches a sorted array; for few bins use (x[..., None] >= bins).sum(-1), which searchsorted(side='right') equals": (
-        "searchsorted digitize"
-    ),
-    "count with (x[:, None] == np.arange(k)).sum(0), or call it outside the compiled function": (
-        "histogram histogram2d histogramdd histogram_bin_edges"
-    ),
-    "use ((a[:, None] == b).any(1)) for small b": "isin",
-    "multiply and sum shifted slices instead": "convolve correlate",
-    "compute it from x - x.mean(...) and @": "cov corrcoef",
-    "evaluate the polynomial by Horner's rule": "polyval polyfit poly roots polyadd polymul",
-    "write the loop over axes as array operations": "apply_along_axis apply_over_axes",
-    "put values with np.where, or slices": "put put_along_axis place putmask fill_diagonal",
-    "return the array and print it outside": "array2string array_repr array_str savetxt save",
-    "use explicit shapes": "resize",
-    "work on integer types of one width, by shifts and masks": "packbits unpackbits",
-    _SOLVES: "linalg.solve linalg.inv linalg.det linalg.slogdet linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh "
-    "linalg.svd linalg.svdvals linalg.qr linalg.cholesky linalg.lstsq linalg.pinv linalg.matrix_rank linalg.cond "
-    "linalg.tensorinv linalg.tensorsolve",
-    "transforms are not compiled; call it outside the compiled function": (
-        "fft.fft fft.ifft fft.rfft fft.irfft fft.fft2 fft.ifft2 fft.fftn fft.ifftn fft.rfft2 fft.irfft2 fft.rfftn "
-        "fft.irfftn fft.hfft fft.ihfft fft.fftshift fft.ifftshift"
-    ),
-}
-_METHODS = {
-    "flat": "use x.reshape(-1)", "sort": _SORTS, "argsort": _SORTS, "partition": _SORTS, "argpartition": _SORTS,
-    "nonzero": "its result's size depends on values; use np.where(mask, a, b)", "compress": "use np.where(mask, x, 0)",
-    "searchsorted": "use (x[..., None] >= bins).sum(-1)", "put": "use np.where, or slices", "itemset": "assign to a slice",
-    "view": "reinterpreting bytes is not supported; use astype to convert values", "tobytes": "return the array instead",
-    "tofile": "return the array instead", "dump": "return the array instead", "dumps": "return the array instead",
-    "resize": "use reshape", "byteswap": "arrays are in native byte order inside a compiled function",
-    "setfield": "use slices", "getfield": "use astype", "setflags": "copy the array instead", "data": "return the array instead",
-    "ctypes": "return the array instead", "strides": "layout is not visible inside a compiled function; use shape",
-    "flags": "layout is not visible inside a compiled function", "base": "use the array it is a view of",
-}  # fmt: skip
-_PROPERTIES = {"flat", "data", "ctypes", "strides", "flags", "base"}
+    ("use x[:, None] ** np.arange(k)", "vander"),
+    ("write the loop over axes as array operations", "apply_along_axis apply_over_axes"),
+    ("put values with np.where, or slices", "put put_along_axis place putmask fill_diagonal"),
+    ("return the array and print it outside", "array2string array_repr array_str savetxt save"),
+    ("use explicit shapes", "resize"),
+    ("work on integers of one width, by shifts and masks", "packbits unpackbits"),
+    ("compute positions with // and %", "ravel_multi_index unravel_index"),
+    (_SOLVE, "linalg.solve linalg.inv linalg.det linalg.slogdet linalg.eig linalg.eigh linalg.eigvals"),
+    (_SOLVE, "linalg.eigvalsh linalg.svd linalg.svdvals linalg.qr linalg.cholesky linalg.lstsq linalg.pinv"),
+    (_SOLVE, "linalg.matrix_rank linalg.cond linalg.tensorinv linalg.tensorsolve"),
+    (_TRANSFORM, "fft.fft fft.ifft fft.rfft fft.irfft fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 fft.fftn"),
+    (_TRANSFORM, "fft.ifftn fft.rfftn fft.irfftn fft.hfft fft.ihfft fft.fftshift fft.ifftshift"),
+)
+_METHODS = (
+    (_SORT, "sort argsort partition argpartition"),
+    (_MASK, "nonzero compress"),
+    (_BINS, "searchsorted"),
+    ("use np.where, or slices", "put itemset setfield"),
+    ("reinterpreting bytes is not supported; use astype to convert values", "view getfield"),
+    ("arrays are in native byte order inside a compiled function", "byteswap"),
+    ("use reshape", "resize"),
+    ("copy the array instead", "setflags"),
+    (_RETURN, "tobytes tofile dump dumps"),
+)
+_PROPERTIES = (
+    ("use x.reshape(-1)", "flat"),
+    (_LAYOUT, "strides flags"),
+    (_RETURN, "data ctypes"),
+    ("use the array it is a view of", "base"),
+)
 
 
 def _refusal(name: str, way: str) -> Callable[..., Any]:
@@ -65,19 +76,21 @@ def _refusal(name: str, way: str) -> Callable[..., Any]:
     return rule
 
 
-def _fill() -> None:
-    import numpy as np
-
-    for way, names in _WAYS.items():
-        for dotted in names.split():
-            found: Any = np
-            for part in dotted.split("."):
-                found = getattr(found, part, None)
-            if found is not None and found not in FUNCTIONS:
-                implements(dotted)(_refusal(f"numpy.{dotted}", way))
-    for name, way in _METHODS.items():
-        rule = _refusal(f"ndarray.{name}", way)
-        METHODS.setdefault(name, property(rule) if name in _PROPERTIES else rule)  # type: ignore[arg-type]
+def _find(dotted: str) -> Any:
+    """NumPy's function of this name, or None where this NumPy has none."""
+    found: Any = np
+    for part in dotted.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
-_fill()
+for _way, _names in _FUNCTIONS:
+    for _name in _names.split():
+        if _find(_name) is not None and _find(_name) not in FUNCTIONS:
+            implements(_name)(_refusal(f"numpy.{_name}", _way))
+for _way, _names in _METHODS:
+    for _name in _names.split():
+        METHODS.setdefault(_name, _refusal(f"ndarray.{_name}", _way))
+for _way, _names in _PROPERTIES:
+    for _name in _names.split():
+        METHODS.setdefault(_name, property(_refusal(f"ndarray.{_name}", _way)))  # type: ignore[arg-type]
