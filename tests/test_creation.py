@@ -78,11 +78,17 @@ CASES = {
     "stack of sizes": lambda x: np.stack([x.shape[0], x[0, 0]]),
     "broadcast_to": lambda x: np.broadcast_to(x[0], (5, x.shape[1])),
     "broadcast_to of a number": lambda x: np.broadcast_to(1.5, x.shape),
-    "arithmetic of sizes": lambda x: x * (x.shape[0] - 1) / (2 * x.shape[1] + 1) + x.size % 5 - x.shape[0] // 2,
-    "powers and quotients of sizes": lambda x: x * (1 / x.size) + x.shape[0] ** 2 + np.sqrt(x.shape[1]) + -x.shape[0],
+    "arithmetic of sizes": lambda x: (
+        x * (x.shape[0] - 1) / (2 * x.shape[1] + 1) + x.size % 5 - x.shape[0] // 2
+    ),
+    "powers and quotients of sizes": lambda x: (
+        x * (1 / x.size) + x.shape[0] ** 2 + np.sqrt(x.shape[1]) + -x.shape[0]
+    ),
     "sizes of numpy integers": lambda x: np.zeros(x.shape[0] + np.int64(2)),
     "numpy integers of sizes": lambda x: np.zeros((np.int64(2) * x.shape[0] + 1, np.prod(x.shape))),
-    "size by math": lambda x: np.zeros(math.prod(x.shape) + abs(x.shape[0]) + math.floor(x.shape[1]) + divmod(x.size, 3)[1]),
+    "size by math": lambda x: np.zeros(
+        math.prod(x.shape) + abs(x.shape[0]) + math.floor(x.shape[1]) + divmod(x.size, 3)[1]
+    ),
     "bits of sizes fixes": lambda x: x[: x.shape[0] & 1] if x.shape[1] & 1 else x,
     "rounded sizes fixes": lambda x: x[: round(x.shape[0] / 2), : math.ceil(x.shape[1] / 3)],
     "sizes beside numpy floats": lambda x: x * (np.float32(2) * x.shape[0]),
@@ -154,7 +160,9 @@ def test_small_numbers_of_points(n):
 
 def test_ranges_round_as_numpy_rounds():
     for start, step, n in [(0.1, 0.2, 50), (1e16, 3.0, 10), (-0.7, 0.3, 33), (3, 0.1, 20)]:
-        got = aotarray.jit(lambda x, start=start, step=step: np.arange(start, start + len(x) * step, step))(np.ones(n))
+        got = aotarray.jit(lambda x, start=start, step=step: np.arange(start, start + len(x) * step, step))(
+            np.ones(n)
+        )
         want = np.arange(start, start + n * step, step)
         np.testing.assert_array_equal(got, want)
 
@@ -168,7 +176,9 @@ def test_linspace_is_numpys_to_the_bit():
 def test_ahead_of_time_a_bound_that_could_be_negative_is_checked():
     run = aotarray.lower(lambda x: x[x.shape[0] - 3 :], "f64[n]").compile()
     np.testing.assert_array_equal(run(np.arange(5.0)), [2, 3, 4])
-    with pytest.raises(ValueError, match=r"the bound of a slice n - 3 is negative \(-1\): it would count from the end"):
+    with pytest.raises(
+        ValueError, match=r"the bound of a slice n - 3 is negative \(-1\): it would count from the end"
+    ):
         run(np.arange(2.0))
     run = aotarray.lower(lambda x: np.zeros(x.shape[0] - 3), "f64[n]").compile()
     with pytest.raises(ValueError, match=r"negative dimensions are not allowed \(n - 3 is -1\)"):

@@ -259,8 +259,9 @@ FUNCTIONS = [
     slices, broadcast_into_rows, operators, names_share_an_array, operators_without_in_place_make_new_arrays,
     views_see_writes, views_of_views, transposed_writes, reshaped_writes, reshapes_of_blocks,
     new_axes, swaps, swap_through_views, fills,
-    empty_then_filled, small_matrix, element_by_element, masks, masked_rows, stencil, out_arguments, scalars_are_values,
-    arrays_without_axes, dtypes_stay, accumulators, fill_method, copies_are_apart, asarray_is_the_same, loops_over_rows,
+    empty_then_filled, small_matrix, element_by_element, masks, masked_rows, stencil, out_arguments,
+    scalars_are_values, arrays_without_axes, dtypes_stay, accumulators, fill_method, copies_are_apart,
+    asarray_is_the_same, loops_over_rows,
 ]  # fmt: skip
 
 
@@ -329,7 +330,13 @@ def masks_the_argument(x):
 
 @pytest.mark.parametrize(
     "function",
-    [writes_the_argument, adds_to_the_argument, writes_a_view_of_the_argument, out_is_the_argument, masks_the_argument],
+    [
+        writes_the_argument,
+        adds_to_the_argument,
+        writes_a_view_of_the_argument,
+        out_is_the_argument,
+        masks_the_argument,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_arguments_are_not_written(function):
@@ -347,10 +354,18 @@ def test_arguments_are_not_written(function):
     ("write", "error", "message"),
     [
         (lambda y, x: y.__setitem__(slice(None), x[:, :2]), ValueError, "could not"),
-        (lambda y, x: y.__setitem__((0, 9), 1), IndexError, "index 9 is out of bounds for axis 1 with size 4"),
+        (
+            lambda y, x: y.__setitem__((0, 9), 1),
+            IndexError,
+            "index 9 is out of bounds for axis 1 with size 4",
+        ),
         (lambda y, x: y.__setitem__((0, 0, 0), 1), IndexError, "too many indices"),
         (lambda y, x: y.astype(int).__iadd__(1.5), TypeError, "same_kind"),
-        (lambda y, x: np.broadcast_to(y, (2, 3, 4)).__setitem__(0, 1), (ValueError, NotImplementedError), "read-only|broadcast"),
+        (
+            lambda y, x: np.broadcast_to(y, (2, 3, 4)).__setitem__(0, 1),
+            (ValueError, NotImplementedError),
+            "read-only|broadcast",
+        ),
     ],
 )
 def test_writes_that_numpy_refuses(write, error, message):
@@ -371,7 +386,9 @@ def test_writing_a_traced_value_into_a_captured_array_is_refused():
         table[0] = x[0]
         return x
 
-    with pytest.raises(aotarray.errors.ConcretizationError, match="make arrays to write into inside the function"):
+    with pytest.raises(
+        aotarray.errors.ConcretizationError, match="make arrays to write into inside the function"
+    ):
         aotarray.jit(f)(V)
     assert table[0] == 0
 
@@ -389,7 +406,11 @@ def reads_a_reshape_after_a_write(x):
     return b + 1
 
 
-@pytest.mark.parametrize("function", [writes_a_reshape, reads_a_reshape_after_a_write], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "function", [writes_a_reshape, reads_a_reshape_after_a_write], ids=lambda f: f.__name__
+)
 def test_reshapes_that_may_or_may_not_be_views(function):
-    with pytest.raises(aotarray.errors.UnsupportedError, match=r"test_inplace\.py:\d+: .*reshape a copy \(x\.copy"):
+    with pytest.raises(
+        aotarray.errors.UnsupportedError, match=r"test_inplace\.py:\d+: .*reshape a copy \(x\.copy"
+    ):
         aotarray.jit(function)(X)

@@ -208,7 +208,9 @@ def test_static_arguments():
 
 # -- scalars ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", ["f4", "f2", "i2", "u1", "?", "c8"])
-@pytest.mark.parametrize("number", [2.5, 3, True, 1 + 2j, np.float64(2.5), np.int64(3), np.float32(0.5), np.bool_(True)])
+@pytest.mark.parametrize(
+    "number", [2.5, 3, True, 1 + 2j, np.float64(2.5), np.int64(3), np.float32(0.5), np.bool_(True)]
+)
 def test_python_scalars_are_weak_and_numpy_scalars_strong(dtype, number):
     x = np.array([0, 1, 2], dtype)
     compiled = aotarray.jit(lambda x, k: x * k)
@@ -356,7 +358,14 @@ def test_a_condition_on_a_size_keys_on_its_outcome():
 
 def test_sizes_that_are_one_and_sizes_that_are_equal():
     compiled = aotarray.jit(lambda x, y: x + y)
-    for a, b in [((3, 4), (3, 4)), ((3, 4), (1, 4)), ((3, 4), (3, 1)), ((1, 1), (3, 4)), ((5, 5), (5, 5)), ((5, 1), (1, 5))]:
+    for a, b in [
+        ((3, 4), (3, 4)),
+        ((3, 4), (1, 4)),
+        ((3, 4), (3, 1)),
+        ((1, 1), (3, 4)),
+        ((5, 5), (5, 5)),
+        ((5, 1), (1, 5)),
+    ]:
         same(compiled.__wrapped__, np.ones(a), np.full(b, 2.0), compiled=compiled)
     with pytest.raises(ValueError, match=r"could not be broadcast together with shapes \(3,4\) \(5,4\)"):
         compiled(np.ones((3, 4)), np.ones((5, 4)))
@@ -475,7 +484,14 @@ def test_every_layout_gives_the_same():
 
     compiled = aotarray.jit(f)
     base = np.arange(48.0).reshape(6, 8)
-    for x in (base[::2, ::2], base[::-1], np.asfortranarray(base), base.T, np.broadcast_to(base[0], (3, 8)), base[:0]):
+    for x in (
+        base[::2, ::2],
+        base[::-1],
+        np.asfortranarray(base),
+        base.T,
+        np.broadcast_to(base[0], (3, 8)),
+        base[:0],
+    ):
         same(f, x, compiled=compiled)
     readonly = base.copy()
     readonly.flags.writeable = False
@@ -493,6 +509,18 @@ def test_arrays_of_other_libraries_are_read_through_their_interfaces():
 
 def test_parameters_may_have_any_name():
     def f(sin, power, out_0, range, i, n, t0, begin, value, float64, where, x_0):
-        return np.sin(sin) * np.power(power, 2) + out_0 + range + i + n + t0 + begin + value + float64 + where + x_0
+        return (
+            np.sin(sin) * np.power(power, 2)
+            + out_0
+            + range
+            + i
+            + n
+            + t0
+            + begin
+            + value
+            + float64
+            + where
+            + x_0
+        )
 
     same(f, *(np.linspace(k, k + 1, 5) for k in range(12)))

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 
 import numpy as np
 
@@ -34,8 +35,10 @@ class Trace:
         self.thread = threading.get_ident()
 
     def __call__(self, *args: object, **kwargs: object) -> None:
-        """What `x.trace()` reaches: an array's trace is the running one, so the method of that name is not there."""
-        raise UnsupportedError(f"{here()}: ndarray.trace() is not supported in compiled functions: use np.trace(x)")
+        """What `x.trace()` reaches: an array's trace is the running one, not the method of that name."""
+        raise UnsupportedError(
+            f"{here()}: ndarray.trace() is not supported in compiled functions: use np.trace(x)"
+        )
 
     def fix(self, size: Dim, purpose: str) -> int:
         """The size as an int. In `jit` this makes it part of the key; in `build` it is an error."""
@@ -52,7 +55,7 @@ class Trace:
         return value
 
     def decide(self, a: Dim, relation: str, b: Dim) -> bool:
-        """Whether `a relation b` ("eq", "ne", "lt", "le", "gt", "ge"). In `jit` the outcome becomes part of the key."""
+        """Whether `a relation b` ("eq", "ne", "lt", ...); in `jit` the outcome becomes part of the key."""
         self.require_open()
         known = _provable(a, relation, b)
         if known is not None:
@@ -62,26 +65,35 @@ class Trace:
                 f"{here()}: {a} {_SIGNS[relation]} {b} is not known ahead of time, and a condition needs it; "
                 f"give the sizes fixed values in the spec, or use np.where or slices, which need no condition"
             )
-        outcome: bool = getattr(operator, relation)(sizes.evaluate(a, self.hints), sizes.evaluate(b, self.hints))
+        outcome: bool = getattr(operator, relation)(
+            sizes.evaluate(a, self.hints), sizes.evaluate(b, self.hints)
+        )
         if not outcome:
             relation = _OPPOSITE[relation]
         if relation in ("lt", "le"):
             a, b, relation = b, a, {"lt": "gt", "le": "ge"}[relation]
         if relation == "gt":
             b, relation = b + 1, "ge"
-        self.graph.require(relation, a, b, f"this program was made for sizes of which {a} {relation} {b}, not {{a}} and {{b}}")
+        self.graph.require(
+            relation,
+            a,
+            b,
+            f"this program was made for sizes of which {a} {relation} {b}, not {{a}} and {{b}}",
+        )
         return outcome
 
     def require_open(self) -> None:
         """LeakError when the trace is over, or is another thread's."""
         if not self.open:
             raise LeakError(
-                f"{here()}: a traced value is used after its function returned; return it from the function instead of "
+                f"{here()}: a traced value is used after its function returned; return it from the "
+                f"function instead of "
                 f"keeping it"
             )
         if self.thread != threading.get_ident():
             raise LeakError(
-                f"{here()}: a traced value is used in another thread than the one that traces; return it from the "
+                f"{here()}: a traced value is used in another thread than the one that traces; return it "
+                f"from the "
                 f"function, and start threads outside"
             )
 
@@ -133,7 +145,9 @@ def current() -> Trace:
     """The trace that is running in this thread."""
     trace = getattr(_state, "trace", None)
     if trace is None:
-        raise LeakError(f"{here()}: a traced value is used outside the function it belongs to; return it instead")
+        raise LeakError(
+            f"{here()}: a traced value is used outside the function it belongs to; return it instead"
+        )
     found: Trace = trace
     return found
 
@@ -145,7 +159,7 @@ def active() -> Trace | None:
 
 @contextmanager
 def running(trace: Trace) -> Iterator[Trace]:
-    """Make `trace` the running one; traces nest only through `aotarray.jit` functions called while tracing."""
+    """Make `trace` the running one of this thread."""
     outer = active()
     _state.trace = trace
     try:
@@ -157,12 +171,12 @@ def running(trace: Trace) -> Iterator[Trace]:
 
 def here() -> SourceLine:
     """The innermost line of code that is neither aotarray's nor NumPy's nor SciPy's: the user's."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith((_OWN, _NUMPY, _SCIPY, "<__array_function__", "<frozen")):
             return SourceLine(name, frame.f_lineno, frame.f_code.co_name)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return SourceLine("<unknown>", 0, "")
 
 

@@ -37,7 +37,8 @@ class Traced:
 
 def trace_function(
     function: Callable[..., Any], name: str, types: Sequence[ArrayType], names: Sequence[str],
-    rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]], hints: Mapping[str, int] | None,
+    rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+    hints: Mapping[str, int] | None,
 ) -> Traced:  # fmt: skip
     """Call `function` once with tracers of `types`; `rebuild` nests the leaves as its arguments.
 
@@ -53,7 +54,9 @@ def trace_function(
         try:
             result = function(*args, **kwargs)
         except ValueError as error:
-            if isinstance(error.__cause__, ConcretizationError):  # NumPy puts its own words for a failed conversion
+            if isinstance(
+                error.__cause__, ConcretizationError
+            ):  # NumPy puts its own words for a failed conversion
                 raise error.__cause__ from None
             raise
         found: list[Any] = []
@@ -63,7 +66,7 @@ def trace_function(
 
 
 def is_tracing() -> bool:
-    """True in a thread whose function is being traced: compiled functions called there become part of the trace."""
+    """True in a thread that is tracing: compiled functions called there become part of the trace."""
     return active() is not None
 
 
@@ -90,7 +93,8 @@ def _output(trace: Trace, value: Any, function: Callable[..., Any]) -> Any:
     if inspect.iscoroutine(value):
         value.close()
     raise TraceError(
-        f"{_origin(function)}: {trace.graph.name}() returns a value of type {type(value).__name__}; return arrays, numbers, "
+        f"{_origin(function)}: {trace.graph.name}() returns a value of type {type(value).__name__}; return "
+        f"arrays, numbers, "
         f"and tuples, lists, dicts, NamedTuples or dataclasses of them"
     )
 
@@ -104,22 +108,28 @@ def _origin(function: Callable[..., Any]) -> SourceLine:
 def leaf_value(value: Any, name: str) -> Any:
     """An actual argument as what programs take: an array, a NumPy scalar or a Python number."""
     kind = type(value)
+    if kind is np.ndarray:
+        return value
     if kind in _WEAK:
         if kind is int and not -(2**63) <= value < 2**63:
             raise OverflowError(
-                f"{here()}: argument {name!r} is a Python int beyond 64 bits ({value}); pass it as a float or np.uint64, "
+                f"{here()}: argument {name!r} is a Python int beyond 64 bits ({value}); pass it as a float "
+                f"or np.uint64, "
                 f"or name it in static_argnames"
             )
         return value
     if isinstance(value, (np.ma.MaskedArray, np.matrix)):
         way = "its .data and .mask" if isinstance(value, np.ma.MaskedArray) else "np.asarray(it)"
-        raise UnsupportedError(f"{here()}: argument {name!r} is a {kind.__name__}, which cannot be compiled; pass {way}")
+        raise UnsupportedError(
+            f"{here()}: argument {name!r} is a {kind.__name__}, which cannot be compiled; pass {way}"
+        )
     if isinstance(value, (np.ndarray, np.generic)):
         return value
     if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
         return np.asarray(value)
     raise TypeError(
-        f"{here()}: argument {name!r} is of type {kind.__name__}, which cannot be traced; pass an array or a number, "
+        f"{here()}: argument {name!r} is of type {kind.__name__}, which cannot be traced; pass an array or "
+        f"a number, "
         f"or name it in static_argnames"
     )
 
@@ -131,7 +141,8 @@ def leaf_type(value: Any, name: str, namer: SizeNamer) -> ArrayType:
         return ArrayType(np.asarray(value).dtype if type(value) is not int else np.dtype(np.int64), (), True)
     if not is_supported(value.dtype):
         raise UnsupportedError(
-            f"{here()}: argument {name!r} has dtype {value.dtype}, which cannot be compiled; convert it to bool, an "
+            f"{here()}: argument {name!r} has dtype {value.dtype}, which cannot be compiled; convert it to "
+            f"bool, an "
             f"integer, float16/32/64 or complex64/128"
         )
     if not value.dtype.isnative:
@@ -161,4 +172,13 @@ class SizeNamer:
         return {name: extent for extent, name in self.names.items()}
 
 
-__all__ = ["SizeNamer", "Traced", "_functions", "is_tracing", "leaf_type", "leaf_value", "trace_function", "write_results"]
+__all__ = [
+    "SizeNamer",
+    "Traced",
+    "_functions",
+    "is_tracing",
+    "leaf_type",
+    "leaf_value",
+    "trace_function",
+    "write_results",
+]

@@ -1,4 +1,4 @@
-"""Indexing of traced arrays: basic indexing gives views, integer arrays give gathers, slices can be assigned."""
+"""Indexing of traced arrays: basic indexing gives views, integer arrays gathers; slices can be assigned."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ def get_item(x: Tracer, key: Any) -> Any:
 
         return Masked(Tracer.of(x.trace, x.node), mask_node(x.trace, key, x))
     basic, advanced = _split(x, key)
-    view = x.view_through(_basic_lens(x.trace, x.node.shape, basic)) if not _is_whole(basic, x) else x.view_through(
-        views.transpose(x.node.shape, range(x.ndim))
+    view = (
+        x.view_through(_basic_lens(x.trace, x.node.shape, basic))
+        if not _is_whole(basic, x)
+        else x.view_through(views.transpose(x.node.shape, range(x.ndim)))
     )
     if not advanced:
         # With integers alone NumPy gives a scalar: a copy, unlike a view without axes (`x[..., 0]`).
@@ -43,7 +45,9 @@ def set_item(x: Tracer, key: Any, value: Any) -> None:
         return
     basic, advanced = _split(x, key)
     if advanced:
-        raise UnsupportedError(f"{here()}: assignment through integer arrays is not supported; use np.where, or slices")
+        raise UnsupportedError(
+            f"{here()}: assignment through integer arrays is not supported; use np.where, or slices"
+        )
     x.view_through(_basic_lens(x.trace, x.node.shape, basic)).write(value)
 
 
@@ -65,7 +69,10 @@ def _write_masked(x: Tracer, mask: Node, value: Any) -> None:
     while len(node.shape) > rest and node.shape[0] == 1:
         node = views.drop_axes(node.shape, (0,)).read(x.trace.graph, node)
     if len(node.shape) > rest:
-        raise UnsupportedError(f"{here()}: x[mask] = array is not supported; use np.where(mask, array, x) with arrays of one shape")
+        raise UnsupportedError(
+            f"{here()}: x[mask] = array is not supported; use np.where(mask, array, x) with arrays of one "
+            f"shape"
+        )
     trailing = tuple(range(len(mask.shape), x.ndim))  # a mask of the leading axes holds for whole rows
     wide = views.insert_axes(mask.shape, trailing).read(x.trace.graph, mask) if rest else mask
     x.write(Tracer.of(x.trace, select(x.trace, wide, promote.cast(x.trace, node, x.dtype), x.node)))
@@ -79,7 +86,8 @@ def _split(x: Tracer, key: Any) -> tuple[list[Any], dict[int, Node]]:
         raise IndexError(f"{here()}: an index can only have a single ellipsis ('...')")
     if consumed > x.ndim:
         raise IndexError(
-            f"{here()}: too many indices for array: array is {x.ndim}-dimensional, but {consumed} were indexed"
+            f"{here()}: too many indices for array: array is {x.ndim}-dimensional, but {consumed} were "
+            f"indexed"
         )
     fill = [slice(None)] * (x.ndim - consumed)
     if Ellipsis in [k if k is Ellipsis else None for k in items]:
@@ -94,7 +102,9 @@ def _split(x: Tracer, key: Any) -> tuple[list[Any], dict[int, Node]]:
         if item is None or isinstance(item, slice):
             basic.append(item)
             axis += 1
-        elif as_dim(item) is not None and not getattr(item, "_is_tracer", False) and np.ndim(_plain(item)) == 0:
+        elif (
+            as_dim(item) is not None and not getattr(item, "_is_tracer", False) and np.ndim(_plain(item)) == 0
+        ):
             basic.append(item)
         else:
             advanced[axis] = _index_array(x.trace, item)
@@ -133,10 +143,14 @@ def _index_array(trace: Trace, item: Any) -> Node:
     node = promote.node_of(trace, item)
     if node.dtype.kind == "b":
         raise UnsupportedError(
-            f"{here()}: a boolean mask gives an array whose size depends on values; use np.where(mask, x, 0), or where= of a reduction"
+            f"{here()}: a boolean mask gives an array whose size depends on values; use np.where(mask, x, "
+            f"0), or where= of a reduction"
         )
     if node.dtype.kind not in "iu":
-        raise IndexError(f"{here()}: only integers, slices (`:`), ellipsis (`...`), None and integer or boolean arrays are valid indices")
+        raise IndexError(
+            f"{here()}: only integers, slices (`:`), ellipsis (`...`), None and integer or boolean arrays "
+            f"are valid indices"
+        )
     return promote.cast(trace, node, np.dtype(np.int64))
 
 
@@ -155,7 +169,9 @@ def _basic_lens(trace: Trace, shape: tuple[Dim, ...], items: Sequence[Any]) -> v
         extent = shape[axis]
         if isinstance(item, slice):
             offset, step, length = _slice(trace, item, extent)
-            index.append(offset + step * sizes.name(axis_name(len(target))) if length != 1 or step != 1 else offset)
+            index.append(
+                offset + step * sizes.name(axis_name(len(target))) if length != 1 or step != 1 else offset
+            )
             target.append(length)
         else:
             index.append(_integer(trace, item, extent, axis))
@@ -178,9 +194,11 @@ def _slice(trace: Trace, item: slice, extent: Dim) -> tuple[Dim, int, Dim]:
         step = trace.fix(step, "the step of a slice")
     if step == 0:
         raise ValueError(f"{here()}: slice step cannot be zero")
-    if isinstance(extent, int) and all(b is None or isinstance(b, int) for b in (bound(item.start), bound(item.stop))):
-        start, stop, step = slice(bound(item.start), bound(item.stop), step).indices(extent)
-        return start, step, len(range(start, stop, step))
+    if isinstance(extent, int) and all(
+        b is None or isinstance(b, int) for b in (bound(item.start), bound(item.stop))
+    ):
+        first, last, step = slice(bound(item.start), bound(item.stop), step).indices(extent)
+        return first, step, len(range(first, last, step))
     start, stop = (
         b if b is None else views.from_start(trace, b, extent, "the bound of a slice", clamped=step > 0)
         for b in (bound(item.start), bound(item.stop))
@@ -192,15 +210,19 @@ def _slice(trace: Trace, item: slice, extent: Dim) -> tuple[Dim, int, Dim]:
 def _integer(trace: Trace, item: Any, extent: Dim, axis: int) -> Dim:
     position = as_dim(item)
     assert position is not None
-    position = position + extent if isinstance(position, int) and position < 0 else views.from_start(
-        trace, position, extent, "index"
+    position = (
+        position + extent
+        if isinstance(position, int) and position < 0
+        else views.from_start(trace, position, extent, "index")
     )
     known = trace.hint(position), trace.hint(extent)
     out_of_range = known[0] is not None and known[1] is not None and not 0 <= known[0] < known[1]
     if out_of_range:
         raise IndexError(f"{here()}: index {item} is out of bounds for axis {axis} with size {known[1]}")
     trace.graph.require("ge", position, 0, f"index {item} is out of bounds for axis {axis}")
-    trace.graph.require("ge", extent, position + 1, f"index {item} is out of bounds for axis {axis} with size {{a}}")
+    trace.graph.require(
+        "ge", extent, position + 1, f"index {item} is out of bounds for axis {axis} with size {{a}}"
+    )
     return position
 
 
@@ -210,7 +232,9 @@ def _position(advanced: dict[int, Node], key: Any) -> int:
     Integers count as index arrays here, and everything else between two of them keeps them apart.
     """
     items = key if isinstance(key, tuple) else (key,)
-    spots = [n for n, k in enumerate(items) if k is not None and k is not Ellipsis and not isinstance(k, slice)]
+    spots = [
+        n for n, k in enumerate(items) if k is not None and k is not Ellipsis and not isinstance(k, slice)
+    ]
     adjacent = spots == list(range(spots[0], spots[-1] + 1))
     return min(advanced) if adjacent else 0
 

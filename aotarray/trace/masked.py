@@ -39,7 +39,11 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs:
-            self._refuse(f"numpy.{ufunc.__name__}.{method}" if method != "__call__" else f"numpy.{ufunc.__name__} with options")
+            self._refuse(
+                f"numpy.{ufunc.__name__}.{method}"
+                if method != "__call__"
+                else f"numpy.{ufunc.__name__} with options"
+            )
         masked = next(v for v in (*inputs, *(out or ())) if isinstance(v, Masked))
         results = ufunc(*(masked._operand(v) for v in inputs))
         if not isinstance(results, tuple):
@@ -48,7 +52,8 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
             for target, result in zip(out, results, strict=True):
                 if not np.can_cast(result.dtype, target.dtype, "same_kind"):
                     raise TypeError(
-                        f"{here()}: cannot cast {ufunc.__name__} output from {result.dtype} to {target.dtype} with "
+                        f"{here()}: cannot cast {ufunc.__name__} output from {result.dtype} to "
+                        f"{target.dtype} with "
                         f"casting rule 'same_kind'"
                     )
             results = tuple(r.astype(t.dtype) for r, t in zip(results, out, strict=True))
@@ -59,11 +64,15 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
         """An operand over the whole array."""
         if isinstance(value, Masked):
             if value.mask is not self.mask:
-                raise UnsupportedError(f"{here()}: x[mask1] with y[mask2]: whether they fit depends on values; {_WAY_ROUND}")
+                raise UnsupportedError(
+                    f"{here()}: x[mask1] with y[mask2]: whether they fit depends on values; {_WAY_ROUND}"
+                )
             return value.value
         if isinstance(value, SizeValue) or not np.ndim(value):
             return value
-        raise UnsupportedError(f"{here()}: x[mask] with an array: whether they fit depends on values; {_WAY_ROUND}")
+        raise UnsupportedError(
+            f"{here()}: x[mask] with an array: whether they fit depends on values; {_WAY_ROUND}"
+        )
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         rule = getattr(self, function.__name__, None) if function.__name__ in _REDUCTIONS else None
@@ -72,7 +81,7 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
         return rule(*args[1:], **kwargs)
 
     def astype(self, dtype: Any) -> Masked:
-        return Masked(self.value.astype(dtype), self.mask)  # type: ignore[attr-defined]
+        return Masked(self.value.astype(dtype), self.mask)
 
     def copy(self) -> Masked:
         return self
@@ -125,7 +134,8 @@ def mask_node(trace: Trace, key: Any, x: Tracer) -> Node:
         known = trace.hint(have), trace.hint(want)
         if None not in known and known[0] != known[1]:
             raise IndexError(
-                f"{here()}: boolean index did not match indexed array along axis {axis}; size of axis is {known[1]} but "
+                f"{here()}: boolean index did not match indexed array along axis {axis}; size of axis is "
+                f"{known[1]} but "
                 f"size of corresponding boolean axis is {known[0]}"
             )
         trace.same(have, want, "boolean index did not match indexed array")

@@ -93,7 +93,7 @@ class SizeValue:
         return self if self >= 0 else -self
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
-        return self // other, self % other  # type: ignore[operator]
+        return self // other, self % other
 
     def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
         return other // self, other % self
@@ -111,7 +111,8 @@ def as_dim(value: Any) -> Dim | None:
     if isinstance(value, SizeValue):
         if value.trace is not active():
             raise LeakError(
-                f"{here()}: a size of a traced array is used outside the call it belongs to; return it from the function "
+                f"{here()}: a size of a traced array is used outside the call it belongs to; return it "
+                f"from the function "
                 f"instead of keeping it"
             )
         return value.dim
@@ -138,7 +139,9 @@ def _dim_of(node: Node) -> Dim | None:
         return int(literal_value(node))
     if name == "cast" and node.dtype == np.int64:
         return _dim_of(operands[0])
-    exact = _EXACT.get({"subtract": "sub", "multiply": "mul", "floor_divide": "floordiv", "remainder": "mod"}.get(name, name))
+    exact = _EXACT.get(
+        {"subtract": "sub", "multiply": "mul", "floor_divide": "floordiv", "remainder": "mod"}.get(name, name)
+    )
     if exact is None or node.dtype != np.int64 or node.shape:
         return None
     a, b = (_dim_of(o) for o in operands)

@@ -29,13 +29,25 @@ from .tracer import Tracer
 
 #: These make an array that may be written into, so they are traced whatever their arguments are.
 _ALWAYS = frozenset(
-    {"array", "empty", "empty_like", "eye", "full", "full_like", "identity", "ones", "ones_like", "zeros", "zeros_like"}
+    {
+        "array",
+        "empty",
+        "empty_like",
+        "eye",
+        "full",
+        "full_like",
+        "identity",
+        "ones",
+        "ones_like",
+        "zeros",
+        "zeros_like",
+    }
 )
 #: Packages whose own code keeps real arrays: it hands them to C.
 _PASS = frozenset({"aotarray", "llvmlite", "matplotlib", "numba", "numpy", "pandas", "scipy", "sklearn"})
 _RANDOM = (
-    "choice", "exponential", "gamma", "integers", "normal", "permutation", "poisson", "rand", "randint", "randn",
-    "random", "random_sample", "ranf", "sample", "shuffle", "standard_normal", "uniform",
+    "choice", "exponential", "gamma", "integers", "normal", "permutation", "poisson", "rand", "randint",
+    "randn", "random", "random_sample", "ranf", "sample", "shuffle", "standard_normal", "uniform",
 )  # fmt: skip
 
 
@@ -52,7 +64,11 @@ def _creation(name: str) -> Callable[..., Any]:
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         if active() is None:
             return original(*args, **kwargs)
-        if is_traced(args) or is_traced(tuple(kwargs.values())) or (always and _called_by_user() and _fits(kwargs, args)):
+        if (
+            is_traced(args)
+            or is_traced(tuple(kwargs.values()))
+            or (always and _called_by_user() and _fits(kwargs, args))
+        ):
             return rule(*args, **kwargs)
         return original(*args, **kwargs)
 
@@ -83,7 +99,8 @@ def _random(name: str) -> Callable[..., Any]:
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         if active() is not None and _called_by_user():
             raise UnsupportedError(
-                f"{here()}: numpy.random.{name} would draw once, while tracing, and give the same numbers in every call; "
+                f"{here()}: numpy.random.{name} would draw once, while tracing, and give the same numbers "
+                f"in every call; "
                 f"draw outside and pass the array as an argument"
             )
         return original(*args, **kwargs)
@@ -120,27 +137,37 @@ class _Patched:
 
 _wrapped_creation = {name: (getattr(np, name), _creation(name)) for name in sorted(_RULES)}
 _by_original = {id(original): (original, wrapper) for original, wrapper in _wrapped_creation.values()}
-_modules = (
-    _Patched(vars(np), _wrapped_creation),
-    _Patched(vars(np.random), {n: (getattr(np.random, n), _random(n)) for n in _RANDOM if hasattr(np.random, n)}),
-    _Patched(vars(builtins), {"len": (_len, _stand_in_len)}),
-)
+
+
+@functools.cache
+def _modules() -> tuple[_Patched, ...]:
+    """Made with the first trace, under the lock: to name `np.random` is to load it."""
+    drawing = {n: (getattr(np.random, n), _random(n)) for n in _RANDOM if hasattr(np.random, n)}
+    return (
+        _Patched(vars(np), _wrapped_creation),
+        _Patched(vars(np.random), drawing),
+        _Patched(vars(builtins), {"len": (_len, _stand_in_len)}),
+    )
+
+
 _patched: dict[int, _Patched] = {}
 _lock = threading.Lock()
 
 
 def _of_globals(namespace: dict[str, Any]) -> _Patched:
     """What a module imported by name (`from numpy import zeros`)."""
-    found = {name: _by_original[id(value)] for name, value in list(namespace.items()) if id(value) in _by_original}
+    found = {
+        name: _by_original[id(value)] for name, value in list(namespace.items()) if id(value) in _by_original
+    }
     return _Patched(namespace, found)
 
 
 @contextmanager
 def standing_in(function: Callable[..., Any] | None = None) -> Iterator[None]:
     """Have the stand-ins in place: in `numpy`, `builtins` and the globals of `function`."""
-    namespaces = [*_modules]
     own = getattr(plain_function(function), "__globals__", None)
     with _lock:
+        namespaces = [*_modules()]
         if own is not None and own is not vars(np) and own is not vars(builtins):
             namespaces.append(_patched.setdefault(id(own), _of_globals(own)))
         for patched in namespaces:
@@ -163,16 +190,15 @@ def plain_function(function: Any) -> Any:
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(getattr(function, "__func__", function))
-    if not hasattr(function, "__globals__"):
-        function = getattr(type(function), "__call__", None)
-    return function
+    return function if hasattr(function, "__globals__") else type(function).__call__
 
 
 def _after_fork() -> None:
     """In a forked child no other thread's trace goes on."""
     global _lock
     _lock = threading.Lock()
-    for patched in (*_modules, *_patched.values()):
+    made = _modules() if _modules.cache_info().currsize else ()
+    for patched in (*made, *_patched.values()):
         patched.count = 0
         patched.restore()
     _patched.clear()

@@ -29,7 +29,7 @@ class Storage:
     scalar: bool = False
     #: how often it was written into
     version: int = 0
-    #: for a reshape of which NumPy's memory layout says whether it is a view: what it was made of, and its version then
+    #: a reshape that may be a view or a copy, as NumPy's layout has it: its source, and that one's version
     origin: tuple[Storage, int] | None = None
 
     def is_current(self) -> bool:
@@ -44,7 +44,7 @@ class Tracer:
     """A traced array: a storage seen through a chain of views."""
 
     _is_tracer = True
-    __slots__ = ("_storage", "_lenses", "trace")
+    __slots__ = ("_lenses", "_storage", "trace")
     __array_priority__ = 1000
     __hash__ = None  # type: ignore[assignment]
 
@@ -76,10 +76,14 @@ class Tracer:
 
     @shape.setter
     def shape(self, shape: Any) -> None:
-        raise UnsupportedError(f"{here()}: assigning to x.shape is not supported in compiled functions; use x = x.reshape(shape)")
+        raise UnsupportedError(
+            f"{here()}: assigning to x.shape is not supported in compiled functions; use x = x.reshape(shape)"
+        )
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{here()}: a traced array has no attribute {name!r} that compiled functions support")
+        raise AttributeError(
+            f"{here()}: a traced array has no attribute {name!r} that compiled functions support"
+        )
 
     @property
     def dtype(self) -> np.dtype:
@@ -119,7 +123,9 @@ class Tracer:
 
     # -- what it is not: a concrete value --------------------------------------------------------
     def _concrete(self, use: str, instead: str) -> ConcretizationError:
-        return ConcretizationError(f"{here()}: {use} needs the value of a traced array, which is not known while tracing; {instead}")
+        return ConcretizationError(
+            f"{here()}: {use} needs the value of a traced array, which is not known while tracing; {instead}"
+        )
 
     def _known(self, use: str, instead: str) -> np.ndarray[Any, Any]:
         """The value where it depends on no argument: of constants, and of sizes (which get fixed)."""
@@ -130,18 +136,22 @@ class Tracer:
 
     def __bool__(self) -> bool:
         return bool(self._known(
-            "a condition (`if`, `while`, `and`, `or`, `not`)", "use np.where(condition, a, b), or & | ~ between arrays"
+            "a condition (`if`, `while`, `and`, `or`, `not`)",
+            "use np.where(condition, a, b), or & | ~ between arrays",
         ))  # fmt: skip
 
     def __float__(self) -> float:
         return float(self._known(
             "float(), or writing into a plain NumPy array,",
-            "use astype(np.float64), make arrays to write into inside the function (np.zeros, np.array), or make the "
+            "use astype(np.float64), make arrays to write into inside the function (np.zeros, np.array), "
+            "or make the "
             "argument static (static_argnames)",
         ))  # fmt: skip
 
     def __int__(self) -> int:
-        return int(self._known("int()", "use astype(np.int64), or make the argument static (static_argnames)"))
+        return int(
+            self._known("int()", "use astype(np.int64), or make the argument static (static_argnames)")
+        )
 
     def __complex__(self) -> complex:
         return complex(self._known("complex()", "use astype(np.complex128)"))
@@ -149,7 +159,11 @@ class Tracer:
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" or self.ndim:
             raise TypeError(f"{here()}: only integer scalar arrays can be converted to a scalar index")
-        return int(self._known("an index or a range", "make the argument static (static_argnames), or index with an array"))
+        return int(
+            self._known(
+                "an index or a range", "make the argument static (static_argnames), or index with an array"
+            )
+        )
 
     def item(self, *args: Any) -> Any:
         return self._known("item()", "index the array instead").item(*args)
@@ -160,7 +174,8 @@ class Tracer:
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         found = self._known(
             "a function that does not go through NumPy's protocols, or writing into a plain NumPy array,",
-            "use the NumPy function for it, and make arrays to write into inside the function (np.zeros, np.array)",
+            "use the NumPy function for it, and make arrays to write into inside the function (np.zeros, "
+            "np.array)",
         )
         found = np.array(found, dtype=dtype)
         found.flags.writeable = False  # nobody may believe that writing into it changes the traced array
@@ -199,10 +214,10 @@ class Tracer:
         if self._storage.scalar:
             return Tracer(self.trace, Storage(lens.read(self.trace.graph, self.node)))
         storage = self._storage
-        if isinstance(lens, views.Reshape) and not storage.argument:
-            if not views.keep_order(storage.node.shape, self._lenses):
-                copy = lens.read(self.trace.graph, self.node)
-                return Tracer(self.trace, Storage(copy, origin=(storage, storage.version)))
+        decided = storage.argument or views.keep_order(storage.node.shape, self._lenses)
+        if isinstance(lens, views.Reshape) and not decided:
+            copy = lens.read(self.trace.graph, self.node)
+            return Tracer(self.trace, Storage(copy, origin=(storage, storage.version)))
         return Tracer(self.trace, self._storage, (*self._lenses, lens))
 
     def write(self, value: Any) -> None:
@@ -229,14 +244,18 @@ class Tracer:
 
     def _undecided(self) -> UnsupportedError:
         return UnsupportedError(
-            f"{here()}: an array and its reshape, one of them written into: whether they share memory depends on the layout "
+            f"{here()}: an array and its reshape, one of them written into: whether they share memory "
+            f"depends on the layout "
             f"in NumPy; reshape a copy (x.copy().reshape(...))"
         )
 
     def _inplace(self, op: str, other: Any) -> Tracer:
         result = promote.elementwise(self.trace, OPS[op], (self.node, promote.node_of(self.trace, other)))
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
-            raise TypeError(f"{here()}: cannot cast the result of {op} from {result.dtype} to {self.dtype} with casting rule 'same_kind'")
+            raise TypeError(
+                f"{here()}: cannot cast the result of {op} from {result.dtype} to {self.dtype} with "
+                f"casting rule 'same_kind'"
+            )
         if result.shape != self.node.shape:
             promote.broadcast_shapes(self.trace, [self.node.shape, result.shape], op)
             if len(result.shape) != len(self.node.shape):
@@ -256,7 +275,9 @@ def _written(trace: Trace, base: Node, lenses: Sequence[views.Lens], value: Node
 
 # -- operators ------------------------------------------------------------------------------------
 def _operable(value: Any) -> bool:
-    return isinstance(value, (Tracer, SizeValue, bool, int, float, complex, np.ndarray, np.generic, list, tuple))
+    return isinstance(
+        value, (Tracer, SizeValue, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
+    )
 
 
 def _binary(op: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
@@ -287,15 +308,22 @@ def _in_place(op: str) -> Callable[[Tracer, Any], Any]:
 
 
 _OPERATORS = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
-    "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "left_shift",
-    "rshift": "right_shift",
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "left_shift", "rshift": "right_shift",
 }  # fmt: skip
 for _name, _op in _OPERATORS.items():
     setattr(Tracer, f"__{_name}__", _binary(_op))
     setattr(Tracer, f"__r{_name}__", _binary(_op, swapped=True))
     setattr(Tracer, f"__i{_name}__", _in_place(_op))
-for _name, _op in {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}.items():
+for _name, _op in {
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+}.items():
     setattr(Tracer, f"__{_name}__", _binary(_op))
 for _name, _op in {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}.items():
     setattr(Tracer, f"__{_name}__", _unary(_op))
@@ -343,7 +371,9 @@ def call_function(trace: Trace, function: Any, args: tuple[Any, ...], kwargs: di
     try:
         known = [_plain_array(v, name) for v in (args, kwargs)]
     except ConcretizationError:
-        raise UnsupportedError(f"{here()}: {name} is not supported in compiled functions; {_way_round(name)}") from None
+        raise UnsupportedError(
+            f"{here()}: {name} is not supported in compiled functions; {_way_round(name)}"
+        ) from None
     return function(*known[0], **known[1])
 
 

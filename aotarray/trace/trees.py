@@ -1,4 +1,4 @@
-"""Nested arguments and results: tuples, lists, dicts, NamedTuples, dataclasses and None, flattened to leaves."""
+"""Nested arguments and results: tuples, lists, dicts, NamedTuples, dataclasses and None, as flat leaves."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from ..types import ArrayType
 from .size_value import SizeValue
 
 #: type -> (kind, flatten to children and static key, rebuild); kind is how a built module returns it
-_REGISTERED: dict[type, tuple[Callable[[Any], tuple[Sequence[Any], Any]], Callable[[Any, Sequence[Any]], Any]]] = {}
+_REGISTERED: dict[
+    type, tuple[Callable[[Any], tuple[Sequence[Any], Any]], Callable[[Any, Sequence[Any]], Any]]
+] = {}
 
 
 def register_tree(
-    kind: type, flatten: Callable[[Any], tuple[Sequence[Any], Any]], rebuild: Callable[[Any, Sequence[Any]], Any]
+    kind: type,
+    flatten: Callable[[Any], tuple[Sequence[Any], Any]],
+    rebuild: Callable[[Any, Sequence[Any]], Any],
 ) -> None:
     """Teach compiled functions a container type.
 
@@ -93,7 +97,9 @@ def flatten(value: Any, leaves: list[Any]) -> Structure:
         return Structure("object", tuple(flatten(v, leaves) for v in value), (kind, None))
     if dataclasses.is_dataclass(value) and not isinstance(value, (type, ArrayType)):
         fields = dataclasses.fields(value)
-        return Structure("object", tuple(flatten(getattr(value, f.name), leaves) for f in fields), (kind, None))
+        return Structure(
+            "object", tuple(flatten(getattr(value, f.name), leaves) for f in fields), (kind, None)
+        )
     leaves.append(value)
     return LEAF
 
@@ -120,7 +126,11 @@ def _keys(value: dict[Any, Any]) -> tuple[Any, ...]:
 def is_tree(value: Any) -> bool:
     """True for the containers that `flatten` takes apart."""
     kind = type(value)
-    if kind in (tuple, list, dict) or kind in _REGISTERED or (isinstance(value, tuple) and hasattr(value, "_fields")):
+    if (
+        kind in (tuple, list, dict)
+        or kind in _REGISTERED
+        or (isinstance(value, tuple) and hasattr(value, "_fields"))
+    ):
         return True
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
@@ -130,7 +140,7 @@ def _make(kind: type, static: Any, children: Sequence[Any]) -> Any:
         return _REGISTERED[kind][1](static, children)
     if hasattr(kind, "_fields"):
         return kind(*children)
-    made = object.__new__(kind)
+    made: Any = object.__new__(kind)
     for field, child in zip(dataclasses.fields(kind), children, strict=True):
         object.__setattr__(made, field.name, child)
     return made

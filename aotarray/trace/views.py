@@ -44,13 +44,17 @@ class Affine:
         for dim in self.index:
             start, step, axis = self._single_axis(dim)
             if axis is not None and axis in used:
-                raise UnsupportedError(f"{here()}: writing through a diagonal is not supported; use np.where with np.eye")
+                raise UnsupportedError(
+                    f"{here()}: writing through a diagonal is not supported; use np.where with np.eye"
+                )
             used |= {axis} if axis is not None else set()
             length: Dim = 1 if axis is None else self.shape[axis]
             region.append((start, step, length, axis))
         for axis, extent in enumerate(self.shape):
             if axis not in used and extent != 1:
-                raise UnsupportedError(f"{here()}: writing into a broadcast view is not supported; write into a copy")
+                raise UnsupportedError(
+                    f"{here()}: writing into a broadcast view is not supported; write into a copy"
+                )
         return graph.apply("update", (base, value), here(), region=tuple(region))
 
     def _single_axis(self, dim: Dim) -> tuple[Dim, Dim, int | None]:
@@ -62,7 +66,9 @@ class Affine:
         assert step is not None
         start = sizes.substitute(dim, {axis_name(axis): 0})
         if not isinstance(step, int):
-            raise UnsupportedError(f"{here()}: writing through a slice whose step is a traced size is not supported")
+            raise UnsupportedError(
+                f"{here()}: writing through a slice whose step is a traced size is not supported"
+            )
         return start, step, axis
 
 
@@ -80,7 +86,7 @@ class Reshape:
 
 
 def keep_order(shape: Sequence[Dim], lenses: Sequence[Lens]) -> bool:
-    """True when the elements of a C-ordered array, seen through `lenses`, surely follow one another in memory."""
+    """True when a C-ordered array, seen through `lenses`, surely has its elements one after another."""
     for lens in lenses:
         if isinstance(lens, Affine) and not _is_block(shape, lens):
             return False
@@ -104,7 +110,9 @@ def _is_block(shape: Sequence[Dim], lens: Affine) -> bool:
         if (offset, lens.shape[axis]) != (0, extent) and used >= 0:
             return False
         used = axis
-    return all(d == 1 or any(axis_name(a) in sizes.names(i) for i in lens.index) for a, d in enumerate(lens.shape))
+    return all(
+        d == 1 or any(axis_name(a) in sizes.names(i) for i in lens.index) for a, d in enumerate(lens.shape)
+    )
 
 
 def axes(count: int) -> list[Dim]:
@@ -123,7 +131,10 @@ def transpose(shape: Sequence[Dim], order: Sequence[int]) -> Affine:
 def broadcast(shape: Sequence[Dim], target: Sequence[Dim]) -> Affine:
     """Right-aligned; axes of size 1 are repeated."""
     lead = len(target) - len(shape)
-    index = tuple(0 if d == 1 and target[lead + a] != 1 else sizes.name(axis_name(lead + a)) for a, d in enumerate(shape))
+    index = tuple(
+        0 if d == 1 and target[lead + a] != 1 else sizes.name(axis_name(lead + a))
+        for a, d in enumerate(shape)
+    )
     index = tuple(0 if d == 1 else i for d, i in zip(shape, index, strict=True))
     return Affine(index, tuple(target))
 
@@ -164,8 +175,8 @@ def diagonal(shape: Sequence[Dim], offset: int, first: int, second: int) -> Affi
 def slice_axis(extent: Dim, start: Dim | None, stop: Dim | None, step: int) -> tuple[Dim, Dim]:
     """(offset of the first element, number of elements) of `[start:stop:step]` on an axis.
 
-    Only ints count from the end when negative: `from_start` has made all other bounds positions from the start,
-    except those that come to the same either way.
+    Only ints count from the end when negative: `from_start` has made all other bounds positions from the
+    start, except those that come to the same either way.
     """
     if step > 0:
         first = _clamped_offset(start, extent, 0)
@@ -181,9 +192,9 @@ def slice_axis(extent: Dim, start: Dim | None, stop: Dim | None, step: int) -> t
 def from_start(trace: Trace, position: Dim, extent: Dim, what: str, clamped: bool = False) -> Dim:
     """A position that may be negative, and then counts from the end, as one from the start.
 
-    Where the sign of a traced size is not known it becomes a check when the program starts. `clamped` positions
-    (of slices with a positive step) need none for `extent - 1` and `extent - 2`: while these are negative, both
-    readings come to 0.
+    Where the sign of a traced size is not known it becomes a check when the program starts. `clamped`
+    positions (of slices with a positive step) need none for `extent - 1` and `extent - 2`: while these are
+    negative, both readings come to 0.
     """
     if isinstance(position, int) or sizes.never_negative(position):
         return position
@@ -195,7 +206,9 @@ def from_start(trace: Trace, position: Dim, extent: Dim, what: str, clamped: boo
     if known is not None and known < 0:
         trace.graph.require("ge", -1 - position, 0, f"this program was made for a negative {what} {position}")
         return position + extent
-    trace.graph.require("ge", position, 0, f"{what} {position} is negative ({{a}}): it would count from the end")
+    trace.graph.require(
+        "ge", position, 0, f"{what} {position} is negative ({{a}}): it would count from the end"
+    )
     return position
 
 

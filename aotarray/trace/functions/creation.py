@@ -61,8 +61,11 @@ def _running(*values: Any) -> Trace:
 def _dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
     found = np.dtype(default if dtype is None else dtype)
     if not is_supported(found):
-        raise UnsupportedError(f"{here()}: an array of dtype {found} cannot be compiled; use bool, int, float or complex")
-    return found.newbyteorder("=")
+        raise UnsupportedError(
+            f"{here()}: an array of dtype {found} cannot be compiled; use bool, int, float or complex"
+        )
+    native: np.dtype = found.newbyteorder("=")
+    return native
 
 
 def shape_of(trace: Trace, shape: Any) -> tuple[Dim, ...]:
@@ -70,7 +73,8 @@ def shape_of(trace: Trace, shape: Any) -> tuple[Dim, ...]:
     items = shape if isinstance(shape, (list, tuple)) else (shape,)
     if any(isinstance(d, Tracer) and as_dim(d) is None for d in items):
         raise ConcretizationError(
-            f"{here()}: a shape is made of sizes, not of traced values; take sizes from x.shape with + - * // %, "
+            f"{here()}: a shape is made of sizes, not of traced values; take sizes from x.shape with + - * "
+            f"// %, "
             f"or make the argument static (static_argnames)"
         )
     dims = dims_of(shape)
@@ -97,13 +101,21 @@ def filled(trace: Trace, shape: tuple[Dim, ...], value: Any, dtype: np.dtype) ->
 
 def _constant(name: str, value: int) -> None:
     @creates(name)
-    def rule(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Tracer:
+    def rule(
+        shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+    ) -> Tracer:
         trace = _running(shape, like)
         return filled(trace, shape_of(trace, shape), value, _dtype(dtype))
 
     @creates(f"{name}_like")
     def like_rule(
-        a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+        a: Any,
+        dtype: Any = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: Any = None,
+        *,
+        device: Any = None,
     ) -> Tracer:
         trace = _running(a, shape)
         return filled(trace, _like_shape(trace, a, shape), value, _dtype(dtype, _dtype_of(trace, a)))
@@ -115,7 +127,11 @@ for _name, _value in {"zeros": 0, "ones": 1, "empty": 0}.items():
 
 
 def _dtype_of(trace: Trace, value: Any) -> np.dtype:
-    return value.dtype if isinstance(value, (Tracer, np.ndarray, np.generic)) else promote.node_of(trace, value).dtype
+    return (
+        value.dtype
+        if isinstance(value, (Tracer, np.ndarray, np.generic))
+        else promote.node_of(trace, value).dtype
+    )
 
 
 def _like_shape(trace: Trace, a: Any, shape: Any) -> tuple[Dim, ...]:
@@ -154,7 +170,7 @@ def arange(
     step = 1 if step is None else step
     start, stop, step = (_number(v) if isinstance(v, Tracer) else v for v in (start, stop, step))
     if not any(is_traced(v) for v in (start, stop, step)):
-        return fresh(trace, trace.graph.constant(np.arange(start, stop, step, dtype), here()))
+        return fresh(trace, trace.graph.constant(np.arange(*(start, stop, step), dtype=dtype), here()))
     length = _range_length(trace, start, stop, step)
     floating = any(isinstance(v, (float, np.floating)) for v in (start, stop, step))
     target = _dtype(dtype, np.float64 if floating else np.int64)
@@ -163,7 +179,9 @@ def arange(
 
 def _number(value: Tracer) -> Any:
     """A traced scalar that depends on sizes alone, which get fixed."""
-    known = known_value(value.trace, value.node, "np.arange with a fractional range; use np.arange(n) * step + start")
+    known = known_value(
+        value.trace, value.node, "np.arange with a fractional range; use np.arange(n) * step + start"
+    )
     if known is None or known.ndim:
         raise ConcretizationError(
             f"{here()}: np.arange needs sizes or numbers; its length would depend on a traced value. "
@@ -178,13 +196,17 @@ def _range_length(trace: Trace, start: Any, stop: Any, step: Any) -> Dim:
     Multiplied by a common denominator the division is one of integers. As long as these stay below 2**53,
     NumPy's division of doubles has the same ceiling.
     """
-    exact = [as_dim(v) if as_dim(v) is not None else Fraction(float(v)) for v in (start, stop, step)]
+    exact = [_exact(v) for v in (start, stop, step)]
     scale = math.lcm(*(v.denominator for v in exact if isinstance(v, Fraction)))
     if scale > 1024:
-        numbers = [trace.fix(v, "np.arange with a fractional step; use np.arange(n) * step + start")
-                   if isinstance(v, sizes.Size) else float(v) for v in exact]  # type: ignore[arg-type]
+        numbers = [
+            trace.fix(v, "np.arange with a fractional step; use np.arange(n) * step + start")
+            if isinstance(v, sizes.Size)
+            else float(v)
+            for v in exact
+        ]
         return len(np.arange(*numbers))
-    first, last, stride = (int(v * scale) if isinstance(v, Fraction) else v * scale for v in exact)  # type: ignore[operator]
+    first, last, stride = (int(v * scale) if isinstance(v, Fraction) else v * scale for v in exact)
     if stride == 0:
         raise ZeroDivisionError(f"{here()}: np.arange with step 0")
     if not isinstance(stride, int):
@@ -197,17 +219,27 @@ def _range_length(trace: Trace, start: Any, stop: Any, step: Any) -> Dim:
     return sizes.maximum(count, 0)
 
 
+def _exact(value: Any) -> Dim | Fraction:
+    dim = as_dim(value)
+    return Fraction(float(value)) if dim is None else dim
+
+
 def _range_values(trace: Trace, start: Any, step: Any, length: Dim, dtype: np.dtype) -> Node:
-    """start + i * delta in `dtype`, where delta is the difference of the first two elements, as NumPy fills it."""
+    """start + i * delta in `dtype`, as NumPy: delta is the difference of the first two elements."""
     if dtype.kind == "b":
         if not isinstance(length, int) or length > 2:
-            raise TypeError(f"{here()}: arange() is only supported for booleans when the result has at most length 2.")
+            raise TypeError(
+                f"{here()}: arange() is only supported for booleans when the result has at most length 2."
+            )
         return trace.graph.constant(np.arange(start, start + length, step, dtype=bool), here())
     position: Node = trace.graph.apply("iota", where=here(), length=length)
     wide = np.dtype(np.float32) if dtype == np.float16 else dtype
     if not is_traced((start, step)):
         with np.errstate(all="ignore"):
-            first, second = np.array(start).astype(dtype).astype(wide), np.array(start + step).astype(dtype).astype(wide)
+            first, second = (
+                np.array(start).astype(dtype).astype(wide),
+                np.array(start + step).astype(dtype).astype(wide),
+            )
             delta = second - first
             uneven = dtype.kind in "fc" and first + delta != second
         values = _plus_multiple(trace, first, delta, position, wide)
@@ -217,7 +249,9 @@ def _range_values(trace: Trace, start: Any, step: Any, length: Dim, dtype: np.dt
         return promote.cast(trace, values, dtype)
     origin, following = (promote.cast(trace, promote.node_of(trace, v), dtype) for v in (start, start + step))
     origin, following = (promote.cast(trace, v, wide) for v in (origin, following))
-    steps = _op(trace, "multiply", promote.cast(trace, position, wide), _op(trace, "subtract", following, origin))
+    steps = _op(
+        trace, "multiply", promote.cast(trace, position, wide), _op(trace, "subtract", following, origin)
+    )
     return promote.cast(trace, _op(trace, "add", origin, steps), dtype)
 
 
@@ -239,7 +273,7 @@ def linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
     axis: int = 0, *, device: Any = None,
 ) -> Any:  # fmt: skip
-    """NumPy's algorithm: arange(num) * ((stop - start) / div) + start, and the last element is `stop` itself."""
+    """NumPy's algorithm: arange(num) * ((stop - start) / div) + start; the last element is `stop` itself."""
     trace = _running(start, stop, num)
     count = _count(trace, num)
     low, high = (promote.node_of(trace, v) for v in (start, stop))
@@ -278,7 +312,9 @@ def linspace(
 def _count(trace: Trace, num: Any) -> Dim:
     count = as_dim(num)
     if count is None:
-        raise TypeError(f"{here()}: the number of samples must be an integer or a size, not {type(num).__name__}")
+        raise TypeError(
+            f"{here()}: the number of samples must be an integer or a size, not {type(num).__name__}"
+        )
     require_not_negative(trace, count, f"Number of samples, {num}, must be non-negative.")
     return count
 
@@ -291,12 +327,16 @@ def _is_ample(delta: Node) -> bool:
     """True when `delta / div` cannot round to zero, as div < 2**63."""
     from ...graph import literal_value
 
-    return delta.op.name == "literal" and abs(literal_value(delta)) > float(np.finfo(delta.dtype).tiny) * 2.0**63
+    return (
+        delta.op.name == "literal" and abs(literal_value(delta)) > float(np.finfo(delta.dtype).tiny) * 2.0**63
+    )
 
 
 def _any_zero(trace: Trace, step: Node) -> Node:
     zero = _op(trace, "equal", step, trace.graph.literal(0, step.dtype, here()))
-    return trace.graph.apply("any", (zero,), here(), axes=tuple(range(len(zero.shape)))) if zero.shape else zero
+    return (
+        trace.graph.apply("any", (zero,), here(), axes=tuple(range(len(zero.shape)))) if zero.shape else zero
+    )
 
 
 def _spread(trace: Trace, position: Node, delta: Node, div: Dim, dtype: np.dtype) -> Node:
@@ -306,10 +346,18 @@ def _spread(trace: Trace, position: Node, delta: Node, div: Dim, dtype: np.dtype
 
 @creates("logspace")
 def logspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
 ) -> Any:
     if np.ndim(base) if not is_traced(base) else promote.node_of(current(), base).shape:
-        raise UnsupportedError(f"{here()}: np.logspace with an array as base is not supported; use base ** np.linspace(...)")
+        raise UnsupportedError(
+            f"{here()}: np.logspace with an array as base is not supported; use base ** np.linspace(...)"
+        )
     trace = _running(start, stop, num, base)
     exponents = linspace(start, stop, num, endpoint, axis=axis)
     powers = _op(trace, "power", promote.node_of(trace, base), exponents.node)
@@ -319,7 +367,14 @@ def logspace(
 # -- matrices and grids -----------------------------------------------------------------------------
 @creates("eye")
 def eye(
-    N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: str = "C", *, device: Any = None, like: Any = None
+    N: Any,
+    M: Any = None,
+    k: Any = 0,
+    dtype: Any = float,
+    order: str = "C",
+    *,
+    device: Any = None,
+    like: Any = None,
 ) -> Tracer:
     trace = _running(N, M, k, like)
     shape = shape_of(trace, (N, N if M is None else M))
@@ -356,7 +411,9 @@ def grid_axis(trace: Trace, shape: Sequence[Dim], axis: int) -> Node:
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
     trace = _running(dimensions)
     shape, target = shape_of(trace, tuple(dimensions)), _dtype(dtype)
-    shapes = [tuple(d if k == a else 1 for k, d in enumerate(shape)) if sparse else shape for a in range(len(shape))]
+    shapes = [
+        tuple(d if k == a else 1 for k, d in enumerate(shape)) if sparse else shape for a in range(len(shape))
+    ]
     parts = [promote.cast(trace, grid_axis(trace, s, a), target) for a, s in enumerate(shapes)]
     if sparse:
         return tuple(fresh(trace, p) for p in parts)
@@ -374,7 +431,9 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     lines = []
     for x in xi:
         node = promote.node_of(trace, x)
-        lines.append(node if len(node.shape) == 1 else views.Reshape((node.type.size,)).read(trace.graph, node))
+        lines.append(
+            node if len(node.shape) == 1 else views.Reshape((node.type.size,)).read(trace.graph, node)
+        )
     extents: list[Dim] = [1] * len(xi)
     for axis, line in zip(order, lines, strict=True):
         extents[axis] = line.shape[0]
@@ -387,7 +446,9 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 
 @creates("fromfunction")
-def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any) -> Any:
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any
+) -> Any:
     trace = _running(shape, like)
     dims, target = shape_of(trace, tuple(shape)), _dtype(dtype)
     grids = (promote.cast(trace, grid_axis(trace, dims, a), target) for a in range(len(dims)))
@@ -397,8 +458,8 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float
 # -- conversions ------------------------------------------------------------------------------------
 @creates("array")
 def array(
-    object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0,
-    like: Any = None,
+    object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False,
+    ndmin: int = 0, like: Any = None,
 ) -> Any:  # fmt: skip
     if not is_traced(object):
         made = np.array(object, dtype=dtype, ndmin=ndmin, order=order)  # type: ignore[call-overload]
@@ -417,7 +478,9 @@ def array(
 
 
 @creates("asarray", "asanyarray")
-def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None) -> Any:
+def asarray(
+    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
+) -> Any:
     return array(a, dtype, copy=bool(copy))
 
 
