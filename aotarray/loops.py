@@ -74,14 +74,15 @@ class Pointer:
 class Integer:
     """An integer parameter: a size, or the stride of `buffer` along `axis` in elements.
 
-    `unit` marks the stride of a last axis: the compiled kernel has a fast path for when all are 1.
+    `usual` is the value that a stride has in every C-ordered array of this type (1 on the last axis), or 0
+    when that depends on sizes: the compiled kernel has a fast path for when all are as usual.
     """
 
     name: str
     size: Dim = 0
     buffer: int = -1
     axis: int = -1
-    unit: bool = False
+    usual: int = 0
 
 
 @dataclass(slots=True)

@@ -126,7 +126,7 @@ def _with_entry(kernel: Kernel, text: str, mangled: str) -> str:
 
 
 def _entry(kernel: Kernel, body: str) -> str:
-    """The function with the kernel ABI: unpack, and take the fast path when all last axes have stride 1."""
+    """The function with the kernel ABI: unpack, and take the fast path when all strides are as usual."""
     lines = [f"define void @{kernel.name}_AOTARRAY_SUFFIX(ptr %pointers, ptr %ints, ptr %scratch, i64 %begin, i64 %end) nounwind _AOTARRAY_ATTRIBUTES {{"]
     lines.append("  %result = alloca ptr")
     call: list[str] = []
@@ -147,17 +147,17 @@ def _entry(kernel: Kernel, body: str) -> str:
         else:
             call.append(f"ptr %p{position['array']}")
             position["array"] += 1
-    unit = [k for k, i in enumerate(kernel.integers) if i.unit]
+    usual = {k: i.usual for k, i in enumerate(kernel.integers) if i.usual}
     rest = ["i64 %begin", "i64 %end"]
     general = [*call, *(f"i64 %i{k}" for k in range(count)), *rest]
     invoke = f"call i32 @{body}(ptr %result, ptr null, "
-    if unit:
-        for n, k in enumerate(unit):
-            lines.append(f"  %u{n} = icmp eq i64 %i{k}, 1")
+    if usual:
+        for n, (k, value) in enumerate(usual.items()):
+            lines.append(f"  %u{n} = icmp eq i64 %i{k}, {value}")
             lines.append(f"  %all{n} = " + (f"and i1 %all{n - 1}, %u{n}" if n else "and i1 true, %u0"))
-        lines.append(f"  br i1 %all{len(unit) - 1}, label %unit, label %general")
-        lines.append("unit:")
-        special = [*call, *(f"i64 {1 if k in unit else f'%i{k}'}" for k in range(count)), *rest]
+        lines.append(f"  br i1 %all{len(usual) - 1}, label %usual, label %general")
+        lines.append("usual:")
+        special = [*call, *(f"i64 {usual.get(k, f'%i{k}')}" for k in range(count)), *rest]
         lines.append(f"  %r0 = {invoke}{', '.join(special)})")
         lines.append("  ret void")
         lines.append("general:")

@@ -27,7 +27,7 @@ from .partition import Group
 
 RUN = 512
 ROW_RUN = 256
-COLUMN_BLOCK = 512
+COLUMN_BLOCK = 2048
 REDUCTION_BLOCK = 8192
 #: values at least this dear are kept in the row's scratch instead of being computed in every loop
 KEEP_PRICE = 12

@@ -7,6 +7,7 @@ Complex values are pairs of reals; float16 values are carried as float32 and rou
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
@@ -129,8 +130,9 @@ class Nest:
                     name = f"{place.name}_{axis}"
                     if name not in self.integers:
                         self.names.add(name)
-                        unit = axis == len(index) - 1
-                        self.integers[name] = Integer(name, 0, place.buffer, axis, unit)
+                        inner = sizes.product(place.shape[axis + 1 :])
+                        usual = inner if isinstance(inner, int) else 0
+                        self.integers[name] = Integer(name, 0, place.buffer, axis, usual)
                     strides[axis] = sizes.name(name)
             else:
                 strides[axis] = dense
@@ -447,24 +449,27 @@ class Nest:
         return self._at_home(index, lambda: self._inline_reduce_here(node, index))
 
     def _inline_reduce_here(self, node: Node, index: Index) -> Value:
+        """A fold of a few elements, written out; it starts from the first, in NumPy's order."""
         self.pure = False
         operand = node.operands[0]
-        names = self._result_names(node)
-        total: Dim = 1
-        for axis in node.params["axes"]:
-            total = total * operand.shape[axis]
-        start = scalar.fold_start(node.op.name, node.type.code, self.size(total))
-        for name, text in zip(names, start, strict=True):
-            self.emit(Let(name, text))
-        full: list[Dim] = list(index)
-        for axis in sorted(node.params["axes"]):
-            variable = self.fresh("r")
-            full.insert(axis, sizes.name(variable))
-            self.open(For(variable, "0", self.size(operand.shape[axis])))
-        value = self.value(operand, tuple(full))
-        self.fold(node, names, value, exact_order=True)
-        self.close(len(node.params["axes"]))
-        return self._as_value(names)
+        axes = sorted(node.params["axes"])
+        code = node.type.code
+        parts: tuple[str, ...] = ()
+        for position in itertools.product(*(range(int(str(operand.shape[a]))) for a in axes)):
+            full: list[Dim] = list(index)
+            for axis, at in zip(axes, position, strict=True):
+                full.insert(axis, at)
+            value = self.value(operand, tuple(full))
+            values = value if isinstance(value, tuple) else (value,)
+            if parts:
+                updated = scalar.fold(node.op.name, code, parts, values, True)
+                parts = tuple(self._let(self.scopes[-1], text, str(node.where)) for text in updated)
+            else:
+                parts = values
+        parts = parts or scalar.fold_start(node.op.name, code, "0")
+        if code == "f16" and node.op.name == "sum":
+            parts = (self._let(self.scopes[-1], f"half_to_float(float_to_half({parts[0]}))", ""),)
+        return self._as_value(parts)
 
     def fold(self, node: Node, names: tuple[str, ...], value: Value, exact_order: bool = False) -> None:
         """`acc = acc op value`."""

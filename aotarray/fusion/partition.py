@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from .. import sizes
 from ..graph import Graph, Node
 from ..sizes import Dim
 from .access import Access, Index, accesses, domain_of, identity, operand_uses
@@ -56,15 +57,13 @@ def is_buffer(node: Node) -> bool:
 
 def inlines_reduction(node: Node) -> bool:
     """A fold of a few elements, cheap enough to unroll in the loop that uses it."""
-    if node.op.kind != "reduce":
-        return False
-    total = 1
-    for axis in node.params["axes"]:
-        extent = node.operands[0].shape[axis]
-        if not isinstance(extent, int):
-            return False
-        total *= extent
-    return total <= INLINE_REDUCTION
+    return node.op.kind == "reduce" and 0 <= _folded(node) <= INLINE_REDUCTION
+
+
+def _folded(node: Node) -> int:
+    """How many elements a reduction folds into one, or -1 when that depends on sizes."""
+    total = sizes.product(node.operands[0].shape[a] for a in node.params["axes"])
+    return total if isinstance(total, int) else -1
 
 
 def partition(graph: Graph) -> Partition:
@@ -95,9 +94,10 @@ def find_roots(graph: Graph, nodes: Sequence[Node]) -> set[int]:
     forms: dict[int, set[tuple[int, Index]]] = {n.number: set() for n in nodes}
     price: dict[int, int] = {}
     for node in nodes:
-        price[node.number] = 1 if node.number in roots or is_buffer(node) else _own_price(node) + sum(
-            price[o.number] for o in node.operands
-        )
+        below = sum(price[o.number] for o in node.operands)
+        if node.op.kind == "reduce":
+            below = (below + 1) * _folded(node)
+        price[node.number] = 1 if node.number in roots or is_buffer(node) else _own_price(node) + below
     for node in reversed(nodes):
         seen = forms[node.number]
         if node.number in roots or is_buffer(node):
@@ -117,7 +117,7 @@ def _own_price(node: Node) -> int:
     if node.op.kind in ("view", "leaf"):
         return 0
     if node.op.kind == "reduce":
-        return 8
+        return 0
     return node.op.cost * (3 if node.dtype.kind == "c" else 1)
 
 
