@@ -1,4 +1,4 @@
-"""What is legal in a graph: operands, dtypes, shapes and parameters of every op kind, before and after simplification."""
+"""What is legal in a graph: operands, dtypes, shapes and parameters of every kind of op, at each stage."""
 
 from __future__ import annotations
 
@@ -30,13 +30,28 @@ def verify(graph: Graph, simplified: bool = False) -> Graph:
             _check(node, operand.number in live, f"operand %{operand.number} comes after its user")
         live.add(node.number)
         _check(node, OPS.get(node.op.name) is node.op, "its op is not the op table's")
-        _check(node, node.op.arity in (None, len(node.operands)), f"{node.op.name} takes {node.op.arity} operands")
-        _check(node, is_supported(node.dtype) and node.dtype.isnative, f"dtype {node.dtype} cannot be compiled")
+        _check(
+            node,
+            node.op.arity in (None, len(node.operands)),
+            f"{node.op.name} takes {node.op.arity} operands",
+        )
+        _check(
+            node, is_supported(node.dtype) and node.dtype.isnative, f"dtype {node.dtype} cannot be compiled"
+        )
         for dim in node.shape:
             _check(node, not isinstance(dim, int) or dim >= 0, f"size {dim} is negative")
             _check(node, sizes.names(dim) <= known, f"size {dim} has a name that no argument defines")
-        key = (node.op.name, tuple(o.number for o in node.operands), tuple(sorted(node.params.items())), node.type)
-        _check(node, key not in seen, f"it equals %{seen[key].number if key in seen else ''}: equal nodes are one object")
+        key = (
+            node.op.name,
+            tuple(o.number for o in node.operands),
+            tuple(sorted(node.params.items())),
+            node.type,
+        )
+        _check(
+            node,
+            key not in seen,
+            f"it equals %{seen[key].number if key in seen else ''}: equal nodes are one object",
+        )
         seen[key] = node
         _KINDS[node.op.kind](node, graph, known)
         if simplified:
@@ -81,23 +96,41 @@ def _leaf(node: Node, graph: Graph, known: frozenset[str]) -> None:
     name = node.op.name
     if name == "input":
         index = node.params["index"]
-        _check(node, index < len(graph.inputs) and graph.inputs[index] is node, f"it is not input {index} of the graph")
+        _check(
+            node,
+            index < len(graph.inputs) and graph.inputs[index] is node,
+            f"it is not input {index} of the graph",
+        )
     elif name == "literal":
-        _check(node, len(node.params["bytes"]) == node.dtype.itemsize and not node.shape, "a literal is one scalar")
+        _check(
+            node,
+            len(node.params["bytes"]) == node.dtype.itemsize and not node.shape,
+            "a literal is one scalar",
+        )
     elif name == "constant":
         array = graph.constants[node.params["index"]]
         _check(node, (array.dtype, array.shape) == (node.dtype, node.shape), "its array has another type")
     elif name == "size":
-        _check(node, sizes.names(node.params["value"]) <= known, "its size has a name that no argument defines")
+        _check(
+            node, sizes.names(node.params["value"]) <= known, "its size has a name that no argument defines"
+        )
         _check(node, node.dtype == np.int64 and not node.shape, "a size is an int64 scalar")
     elif name == "iota":
-        _check(node, node.shape == (node.params["length"],) and node.dtype.kind == "i", "an iota is a vector of its length")
+        _check(
+            node,
+            node.shape == (node.params["length"],) and node.dtype.kind == "i",
+            "an iota is a vector of its length",
+        )
 
 
 def _elementwise(node: Node, graph: Graph, known: frozenset[str]) -> None:
     dtypes = tuple(o.dtype for o in node.operands)
     for operand in node.operands:
-        _check(node, operand.shape == node.shape, f"operand %{operand.number} has shape {operand.type}: all shapes are equal")
+        _check(
+            node,
+            operand.shape == node.shape,
+            f"operand %{operand.number} has shape {operand.type}: all shapes are equal",
+        )
     _check(node, elementwise_dtype(node.op, dtypes, node.params) == node.dtype, "its dtype is not its op's")
     if node.op.name == "where":
         _check(node, dtypes[0] == np.bool_, "the condition is not bool")
@@ -115,9 +148,15 @@ def _view(node: Node, graph: Graph, known: frozenset[str]) -> None:
     axes = {axis_name(a) for a in range(len(node.shape))}
     _check(node, node.params["shape"] == node.shape, "its shape is not its parameter's")
     _check(node, operand.dtype == node.dtype, "a view keeps the dtype")
-    _check(node, len(index) == len(operand.shape), f"its map has {len(index)} indices for rank {len(operand.shape)}")
+    _check(
+        node,
+        len(index) == len(operand.shape),
+        f"its map has {len(index)} indices for rank {len(operand.shape)}",
+    )
     for dim, extent in zip(index, operand.shape, strict=True):
-        _check(node, sizes.names(dim) <= axes | known, f"index {dim} has a name that is neither axis nor size")
+        _check(
+            node, sizes.names(dim) <= axes | known, f"index {dim} has a name that is neither axis nor size"
+        )
         for axis in axes:
             _check(node, sizes.linear_coefficient(dim, axis) is not None, f"index {dim} is not affine")
         _inside(node, dim, extent)
@@ -131,24 +170,37 @@ def _inside(node: Node, index: Dim, extent: Dim) -> None:
     low = high = first
     for a, length in enumerate(node.shape):
         step = sizes.linear_coefficient(index, axis_name(a))
-        if not (isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and isinstance(length, int)):
+        if not (
+            isinstance(low, int)
+            and isinstance(high, int)
+            and isinstance(step, int)
+            and isinstance(length, int)
+        ):
             return
         low, high = low + min(step * (length - 1), 0), high + max(step * (length - 1), 0)
     if isinstance(low, int) and isinstance(high, int):
-        _check(node, 0 <= low and high < extent, f"index {index} leaves the {extent} elements of its operand")
+        _check(node, low >= 0 and high < extent, f"index {index} leaves the {extent} elements of its operand")
 
 
 def _reshape(node: Node, graph: Graph, known: frozenset[str]) -> None:
     (operand,) = node.operands
     _check(node, operand.dtype == node.dtype, "a reshape keeps the dtype")
     before, after = operand.type.size, node.type.size
-    _check(node, before == after or not (isinstance(before, int) and isinstance(after, int)), "a reshape keeps the size")
+    _check(
+        node,
+        before == after or not (isinstance(before, int) and isinstance(after, int)),
+        "a reshape keeps the size",
+    )
 
 
 def _axes(node: Node) -> tuple[int, ...]:
     axes: tuple[int, ...] = node.params["axes"]
     rank = len(node.operands[0].shape)
-    _check(node, axes == tuple(sorted(set(axes))) and all(0 <= a < rank for a in axes), f"axes {axes} are not sorted axes of rank {rank}")
+    _check(
+        node,
+        axes == tuple(sorted(set(axes))) and all(0 <= a < rank for a in axes),
+        f"axes {axes} are not sorted axes of rank {rank}",
+    )
     return axes
 
 
@@ -166,7 +218,11 @@ def _argreduce(node: Node, graph: Graph, known: frozenset[str]) -> None:
     (operand,) = node.operands
     axis = _axis(node)
     _check(node, node.dtype == np.int64, "a position is an int64")
-    _check(node, node.shape == operand.shape[:axis] + operand.shape[axis + 1 :], "its shape is that of its operand without the axis")
+    _check(
+        node,
+        node.shape == operand.shape[:axis] + operand.shape[axis + 1 :],
+        "its shape is that of its operand without the axis",
+    )
 
 
 def _axis(node: Node) -> int:
@@ -178,7 +234,11 @@ def _axis(node: Node) -> int:
 def _scan(node: Node, graph: Graph, known: frozenset[str]) -> None:
     _axis(node)
     (operand,) = node.operands
-    _check(node, (node.dtype, node.shape) == (operand.dtype, operand.shape), "a running fold has the type of its operand")
+    _check(
+        node,
+        (node.dtype, node.shape) == (operand.dtype, operand.shape),
+        "a running fold has the type of its operand",
+    )
 
 
 def _gather(node: Node, graph: Graph, known: frozenset[str]) -> None:
@@ -187,10 +247,18 @@ def _gather(node: Node, graph: Graph, known: frozenset[str]) -> None:
     position = node.params["position"]
     _check(node, len(indices) == len(axes) > 0, "it takes one index array for each gathered axis")
     for index in indices:
-        _check(node, index.dtype == np.int64 and index.shape == indices[0].shape, "index arrays are int64 of one shape")
+        _check(
+            node,
+            index.dtype == np.int64 and index.shape == indices[0].shape,
+            "index arrays are int64 of one shape",
+        )
     rest = tuple(d for a, d in enumerate(x.shape) if a not in axes)
     _check(node, 0 <= position <= len(rest), f"there is no position {position}")
-    _check(node, node.shape == rest[:position] + indices[0].shape + rest[position:], "its shape is not its operands'")
+    _check(
+        node,
+        node.shape == rest[:position] + indices[0].shape + rest[position:],
+        "its shape is not its operands'",
+    )
     _check(node, node.dtype == x.dtype, "a gather keeps the dtype")
 
 
@@ -216,18 +284,33 @@ def _update(node: Node, graph: Graph, known: frozenset[str]) -> None:
     used = [axis for *_, axis in region if axis is not None]
     _check(node, len(set(used)) == len(used), "an axis of the value moves along one axis of the base")
     for start, step, length, axis in region:
-        _check(node, sizes.names(start) | sizes.names(length) <= known, "its region has a name that no argument defines")
+        _check(
+            node,
+            sizes.names(start) | sizes.names(length) <= known,
+            "its region has a name that no argument defines",
+        )
         if axis is not None:
             _check(node, isinstance(step, int) and step != 0, "the step of a region is a non-zero int")
-            _check(node, value.shape[axis] == length, f"the region has {length} elements where the value has {value.shape[axis]}")
-    _check(node, all(d == 1 for a, d in enumerate(value.shape) if a not in used), "an axis of the value moves nowhere")
+            _check(
+                node,
+                value.shape[axis] == length,
+                f"the region has {length} elements where the value has {value.shape[axis]}",
+            )
+    _check(
+        node,
+        all(d == 1 for a, d in enumerate(value.shape) if a not in used),
+        "an axis of the value moves nowhere",
+    )
 
 
 def _library(node: Node, graph: Graph, known: frozenset[str]) -> None:
-    _check(node, len({o.dtype for o in node.operands} | {node.dtype}) == 1, "operands and result have one dtype")
+    _check(
+        node, len({o.dtype for o in node.operands} | {node.dtype}) == 1, "operands and result have one dtype"
+    )
 
 
 _KINDS: dict[str, Callable[[Node, Graph, frozenset[str]], None]] = {
     "leaf": _leaf, "elementwise": _elementwise, "view": _view, "reshape": _reshape, "reduce": _reduce,
-    "argreduce": _argreduce, "scan": _scan, "gather": _gather, "concat": _concat, "update": _update, "library": _library,
+    "argreduce": _argreduce, "scan": _scan, "gather": _gather, "concat": _concat, "update": _update,
+    "library": _library,
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,13 +42,27 @@ def pointer_to(array: np.ndarray, code: str) -> Pointer:
     if array.size == 0:
         return Pointer(np.empty(0, memory), 0)
     reach = sum(abs(s) * (d - 1) for s, d in zip(array.strides, array.shape, strict=True)) // array.itemsize
-    back = sum(-s * (d - 1) for s, d in zip(array.strides, array.shape, strict=True) if s < 0) // array.itemsize
-    corner = array[(..., *(slice(d - 1, d) if s < 0 else slice(0, 1) for s, d in zip(array.strides, array.shape, strict=True)))]
-    flat = np.lib.stride_tricks.as_strided(corner, (reach + 1,), (array.itemsize,), writeable=array.flags.writeable)
+    back = (
+        sum(-s * (d - 1) for s, d in zip(array.strides, array.shape, strict=True) if s < 0) // array.itemsize
+    )
+    corner = array[
+        (
+            ...,
+            *(
+                slice(d - 1, d) if s < 0 else slice(0, 1)
+                for s, d in zip(array.strides, array.shape, strict=True)
+            ),
+        )
+    ]
+    flat = np.lib.stride_tricks.as_strided(
+        corner, (reach + 1,), (array.itemsize,), writeable=array.flags.writeable
+    )
     return Pointer(flat.view(memory), back * parts)
 
 
-def run_plain(plan: Plan, arguments: Sequence[Any], cut: Callable[[int, int], list[int]] | None = None) -> list[np.ndarray]:
+def run_plain(
+    plan: Plan, arguments: Sequence[Any], cut: Callable[[int, int], list[int]] | None = None
+) -> list[np.ndarray]:
     """The outputs of a plan. `cut(count, grain)` may split a kernel's range, as threads do."""
     scope: dict[str, Any] = {}
     exec(compile(source_of(plan), "<plain>", "exec"), scope)
@@ -85,7 +100,7 @@ def _call(plan: Plan, call: KernelCall, scope: dict[str, Any], state: _State, cu
             pointers.append(pointer_to(state.arrays[buffer], plan.program.buffers[buffer].dtype))
     count = state.slots[call.count]
     edges = [0, *(cut(count, call.grain) if cut else []), count]
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in itertools.pairwise(edges):
         if begin < end:
             scope[kernel.name](*pointers, *ints[: len(kernel.integers)], begin, end)
 
@@ -94,7 +109,10 @@ class _State:
     """Sizes and arrays of one call."""
 
     def __init__(self, program: Program, arguments: Sequence[Any]) -> None:
-        self.given = [np.asarray(a).astype(DTYPE_OF_CODE[p.dtype], copy=False) for a, p in zip(arguments, program.args, strict=True)]
+        self.given = [
+            np.asarray(a).astype(DTYPE_OF_CODE[p.dtype], copy=False)
+            for a, p in zip(arguments, program.args, strict=True)
+        ]
         self.slots: list[int] = []
         for op in program.slots:
             self.slots.append(self.size(op.op, op.a, op.b))

@@ -1,4 +1,4 @@
-"""What is legal in a kernel: every name defined before it is read, pointers used by their role, loops with own variables."""
+"""What is legal in a kernel: names defined before reads, pointers used by role, loops with own variables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VALUES = frozenset({"True", "False", "nan", "inf"})
 
 
 def verify_kernel(kernel: Kernel) -> Kernel:
-    """The kernel itself, after checking every rule; VerifyError names the statement and the rule it breaks."""
+    """The kernel itself, after checking every rule; VerifyError names the statement and the rule."""
     pointers = [p.name for p in kernel.pointers]
     integers = [i.name for i in kernel.integers]
     parameters = [*pointers, *integers, "begin", "end"]
@@ -98,6 +98,14 @@ def _names_of(expression: str) -> tuple[frozenset[str], frozenset[str]]:
     """The values that an expression reads, and the arrays; names of called functions are neither."""
     tree = ast.parse(expression, mode="eval")
     called = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
-    arrays = {id(n.value): n.value.id for n in ast.walk(tree) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)}
-    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called and id(n) not in arrays}
+    arrays = {
+        id(n.value): n.value.id
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)
+    }
+    names = {
+        n.id
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Name) and id(n) not in called and id(n) not in arrays
+    }
     return frozenset(names), frozenset(arrays.values())

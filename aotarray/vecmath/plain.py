@@ -1,4 +1,4 @@
-"""The names that generated source imports, as plain Python on NumPy scalars: the source runs without any compiler.
+"""The names that generated source imports, as plain Python on NumPy scalars: it runs without any compiler.
 
 Scalar functions come from the definitions that the compiled code is made of, so that both give the same bits.
 """
