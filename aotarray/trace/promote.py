@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import sizes
 from ..errors import LeakError, UnsupportedError
-from ..graph import Node
+from ..graph import Node, literal_value
 from ..ops import OPS, Op
 from ..sizes import Dim
 from ..types import is_supported
@@ -18,14 +18,16 @@ from .context import Trace, complain, here
 from .size_value import SizeValue, as_dim
 
 WEAK_TYPES = {"b": np.dtype(bool), "i": int, "f": float, "c": complex}
-_WEAK_DTYPE = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
+_WEAK_DTYPE = {k: np.dtype(v) for k, v in {bool: bool, int: np.int64, float: np.float64, complex: np.complex128}.items()}
 
 
 def node_of(trace: Trace, value: Any) -> Node:
     """Any operand as a node: tracer, size, Python scalar (weak), NumPy scalar, array or sequence of numbers."""
     if getattr(value, "_is_tracer", False):
         if value.trace is not trace:
-            raise LeakError(f"{here()}: this traced value belongs to another call; return it from the function instead of keeping it")
+            raise LeakError(
+                f"{here()}: this traced value belongs to another call; return it from the function instead of keeping it"
+            )
         found: Node = value.node
         return found
     if isinstance(value, SizeValue):
@@ -42,7 +44,9 @@ def node_of(trace: Trace, value: Any) -> Node:
         return found
     array = np.asarray(value)
     if not is_supported(array.dtype):
-        raise UnsupportedError(f"{here()}: values of dtype {array.dtype} cannot be compiled; convert to bool, int, float or complex")
+        raise UnsupportedError(
+            f"{here()}: values of dtype {array.dtype} cannot be compiled; convert to bool, int, float or complex"
+        )
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.ndim == 0:
         return trace.graph.literal(array[()], array.dtype, here())
@@ -69,15 +73,13 @@ def dtype_or_weak(node: Node) -> Any:
     return WEAK_TYPES[node.dtype.kind if node.dtype.kind != "u" else "i"] if node.type.weak else node.dtype
 
 
-def cast(trace: Trace, node: Node, dtype: np.dtype) -> Node:
-    """`node` converted; Python numbers known at trace time must fit, as in NumPy."""
+def cast(trace: Trace, node: Node, dtype: np.dtype, wraps: bool = False) -> Node:
+    """`node` converted; Python numbers known at trace time must fit, as in NumPy, unless it `wraps`."""
     if node.dtype == dtype and not node.type.weak:
         return node
     if node.op.name == "literal":
-        from ..graph import literal_value
-
         value = literal_value(node)
-        if node.type.weak and dtype.kind in "iu" and node.dtype.kind in "iu":
+        if node.type.weak and dtype.kind in "iu" and node.dtype.kind in "iu" and not wraps:
             limits = np.iinfo(dtype)
             if not limits.min <= int(value) <= limits.max:
                 raise OverflowError(f"{here()}: Python integer {int(value)} out of bounds for {dtype}")
@@ -136,14 +138,17 @@ def broadcast_lens(trace: Trace, source: tuple[Dim, ...], shape: tuple[Dim, ...]
     return views.Affine(tuple(index), shape)
 
 
-def elementwise(trace: Trace, op: Op, operands: Sequence[Node], dtype: np.dtype | None = None, operator: bool = False) -> Node:
+def elementwise(
+    trace: Trace, op: Op, operands: Sequence[Node], dtype: np.dtype | None = None, operator: bool = False
+) -> Node:
     """One ufunc on nodes: loop dtypes by NumPy, casts, broadcasting, the op.
 
     `operator` marks Python operators between weak scalars, whose result stays weak.
     """
     ufunc: Any = op.ufunc
     loop = resolve(ufunc, operands, dtype)
-    operands = _comparison_operands(trace, op, operands, loop)
+    if op.name in _COMPARISONS:
+        loop = _comparison_loop(operands, loop, ufunc)
     shape = broadcast_shapes(trace, [o.shape for o in operands], op.name)
     if op.name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
         loop = (np.dtype(bool),) * len(loop)
@@ -159,7 +164,8 @@ def weakened(trace: Trace, node: Node) -> Node:
     """The same scalar, taking part in promotion as a Python scalar does."""
     from ..types import ArrayType
 
-    return trace.graph.apply(node.op.name, node.operands, node.where, ArrayType(node.dtype, node.shape, True), **node.params)
+    weak = ArrayType(node.dtype, node.shape, True)
+    return trace.graph.apply(node.op.name, node.operands, node.where, weak, **node.params)
 
 
 def resolve(ufunc: Any, operands: Sequence[Node], dtype: np.dtype | None) -> tuple[np.dtype, ...]:
@@ -175,32 +181,27 @@ def resolve(ufunc: Any, operands: Sequence[Node], dtype: np.dtype | None) -> tup
         raise TypeError(f"{here()}: numpy.{ufunc.__name__} is not defined for ({shown})") from error
     for found in resolved[: len(given)]:
         if not is_supported(found):
-            raise UnsupportedError(f"{here()}: numpy.{ufunc.__name__} in {found} is not supported; convert to float64 first")
+            raise UnsupportedError(
+                f"{here()}: numpy.{ufunc.__name__} in {found} is not supported; convert to float64 first"
+            )
     return tuple(resolved[: len(given)])
 
 
 _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
 
 
-def _comparison_operands(trace: Trace, op: Op, operands: Sequence[Node], loop: Sequence[np.dtype]) -> list[Node]:
-    """A Python int outside an integer dtype's range still compares, as in NumPy: it is clipped with its outcome."""
-    found = list(operands)
-    if op.name not in _COMPARISONS:
-        return found
-    from ..graph import literal_value
-
+def _comparison_loop(operands: Sequence[Node], loop: Sequence[np.dtype], ufunc: Any) -> tuple[np.dtype, ...]:
+    """A Python int outside an integer dtype's range still compares, as in NumPy: by value, in a wider dtype."""
     for k, operand in enumerate(operands):
-        if operand.op.name != "literal" or not operand.type.weak or loop[k].kind not in "iu" or operand.dtype.kind not in "iu":
+        other = operands[1 - k]
+        if not operand.type.weak or operand.dtype.kind not in "iu" or other.type.weak or other.dtype.kind not in "iu":
             continue
-        value, limits = int(literal_value(operand)), np.iinfo(loop[k])
-        if limits.min <= value <= limits.max:
-            continue
-        wide = np.dtype(np.float64)
-        other = cast(trace, operands[1 - k], wide)
-        found[1 - k] = other
-        found[k] = trace.graph.literal(float(value), wide, operand.where)
-        loop = list(loop)  # noqa: PLW2901
-    return found
+        if operand.op.name == "literal":
+            limits = np.iinfo(loop[k])
+            if limits.min <= int(literal_value(operand)) <= limits.max:
+                continue
+        return tuple(ufunc.resolve_dtypes((*(o.dtype for o in operands), None))[:2])
+    return tuple(loop)
 
 
 def scalar_node(trace: Trace, value: Any, dtype: np.dtype) -> Node:
@@ -209,6 +210,6 @@ def scalar_node(trace: Trace, value: Any, dtype: np.dtype) -> Node:
 
 
 __all__ = [
-    "OPS", "broadcast_node", "broadcast_shapes", "cast", "complain", "dtype_or_weak", "elementwise", "node_of", "resolve",
-    "scalar_node", "sizes", "weakened",
+    "OPS", "broadcast_node", "broadcast_shapes", "cast", "complain", "dtype_or_weak", "elementwise", "node_of",
+    "resolve", "scalar_node", "sizes", "weakened",
 ]  # fmt: skip

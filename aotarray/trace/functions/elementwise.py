@@ -49,7 +49,9 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         )
     test, a, b = (promote.node_of(trace, v) for v in (condition, x, y))
     dtype = common_dtype(trace, x, y)
-    return Tracer.of(trace, select(trace, test, promote.cast(trace, a, dtype), promote.cast(trace, b, dtype)))
+    # np.where makes an array of a Python number first, and converts that.
+    a, b = (promote.cast(trace, x, dtype, wraps=True) for x in (a, b))
+    return Tracer.of(trace, select(trace, test, a, b))
 
 
 def astype(
