@@ -168,7 +168,9 @@ class JitFunction(_launcher.Dispatcher):
                 if entry.program.matches(leaves):
                     return entry
             entry = self._compile(bound)
-            if not entry.program.matches(leaves):  # NumPy would refuse these sizes: running raises and says why
+            if not entry.program.matches(
+                leaves
+            ):  # NumPy would refuse these sizes: running raises and says why
                 return entry
             self._entries.setdefault(bound.key, []).append(entry)
             if bound.is_plain:
@@ -180,7 +182,9 @@ class JitFunction(_launcher.Dispatcher):
     def _compile(self, bound: Bound) -> Entry:
         namer = SizeNamer()
         types = [leaf_type(v, n, namer) for v, n in zip(bound.leaves, bound.names, strict=True)]
-        traced = trace_function(self._function, self._signature.name, types, bound.names, bound.rebuild, namer.hints)
+        traced = trace_function(
+            self._function, self._signature.name, types, bound.names, bound.rebuild, namer.hints
+        )
         self._stats.traces += 1
         compiled = compiler.compile_graph(traced.graph)
         self._stats.cache_hits += compiled.from_cache
@@ -205,7 +209,8 @@ def jit(
 
     The first call with new dtypes, ranks or static values traces and compiles it; a new size does not.
     Arguments are arrays, numbers, and tuples, lists, dicts, NamedTuples or dataclasses of them.
-    `device` is one of `devices()`; `static_argnames` are parameters whose values are part of the program (they must be hashable).
+    `device` is one of `devices()`. `static_argnames` are parameters whose values are part of the program:
+    they must be hashable.
     Results are ndarrays; `out=` takes an array, or a tuple of arrays, to write into.
 
     >>> import numpy as np
@@ -298,7 +303,9 @@ def build(
     made, objects, sources = [], [], []
     for function, texts in work:
         if not texts:
-            raise SpecError(f"{function_name(function)}: give a spec, such as \"f64[n]\", or mark the function with aotarray.export")
+            raise SpecError(
+                f'{function_name(function)}: give a spec, such as "f64[n]", or mark the function with aotarray.export'
+            )
         overloads = []
         for k, text in enumerate(texts):
             say(f"{function_name(function)}({text})")
@@ -309,7 +316,9 @@ def build(
         names = overloads[0][1]
         for (_, other), text in zip(overloads, texts, strict=True):
             if other != names:
-                raise SpecError(f"{function_name(function)}: spec {text!r} names parameters {', '.join(other)}, not {', '.join(names)}")
+                raise SpecError(
+                    f"{function_name(function)}: spec {text!r} names {', '.join(other)}, not {', '.join(names)}"
+                )
         doc = inspect.getdoc(getattr(function, "_function", function)) or ""
         made.append(Function(function_name(function), tuple(names), doc, tuple(o for o, _ in overloads)))
     say(f"linking {name}")
@@ -333,7 +342,9 @@ def _levels(cpu: str) -> tuple[str, ...]:
     raise SpecError(f"unknown cpu {cpu!r}; choose portable, native, {', '.join(known)}")
 
 
-def _overload(function: Callable[..., Any], text: str, number: int) -> tuple[Plan, tuple[Overload, list[str]]]:
+def _overload(
+    function: Callable[..., Any], text: str, number: int
+) -> tuple[Plan, tuple[Overload, list[str]]]:
     """One signature of a function, lowered, and how its arguments and results nest."""
     function = getattr(function, "_function", function)
     bound, types = Signature.of(function).bind_spec(text)
@@ -342,7 +353,7 @@ def _overload(function: Callable[..., Any], text: str, number: int) -> tuple[Pla
     plan = compiler.plan_of(traced.graph)
     counter = itertools.count()
     parameters = tuple(s.tree(counter) for _, s in bound.parameters)
-    shown = ", ".join(f"{n}: {_shown(s, iter(types[_before(bound, n):]))}" for n, s in bound.parameters)
+    shown = ", ".join(f"{n}: {_shown(s, iter(types[_before(bound, n) :]))}" for n, s in bound.parameters)
     overload = Overload(plan.program, parameters, traced.result.tree(itertools.count()), f"({shown})")
     return plan, (overload, [n for n, _ in bound.parameters])
 
@@ -356,7 +367,11 @@ def _shown(structure: Structure, types: Any) -> str:
     """A parameter's type as the spec grammar writes it."""
     if structure.kind == "leaf":
         kind = next(types)
-        return {"b": "bool", "i": "int", "f": "float", "c": "complex"}[kind.dtype.kind] if kind.weak else str(kind)
+        return (
+            {"b": "bool", "i": "int", "f": "float", "c": "complex"}[kind.dtype.kind]
+            if kind.weak
+            else str(kind)
+        )
     if structure.kind == "none":
         return "None"
     children = [_shown(c, types) for c in structure.children]
@@ -372,6 +387,7 @@ def cache() -> Cache:
 
 
 __all__ = [
-    "Array", "build", "cache", "default_device", "device_put", "devices", "export", "exports", "find_compiler", "get_num_threads", "jit", "lower",
+    "Array", "build", "cache", "default_device", "device_put", "devices", "export", "exports", "find_compiler",
+    "get_num_threads", "jit", "lower",
     "set_num_threads", "trace", "trim_memory",
 ]  # fmt: skip

@@ -96,7 +96,9 @@ class Lowered:
 
 def source_of(plan: Plan) -> str:
     """The generated source of a plan, with its signature on top."""
-    inputs = ", ".join(f"{n}: {i.type}" for n, i in zip(plan.graph.input_names, plan.graph.inputs, strict=True))
+    inputs = ", ".join(
+        f"{n}: {i.type}" for n, i in zip(plan.graph.input_names, plan.graph.inputs, strict=True)
+    )
     outputs = ", ".join(str(o.type) for o in plan.graph.outputs)
     return emit_module(f"{plan.graph.name}({inputs}) -> {outputs}", plan.kernels)
 

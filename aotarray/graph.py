@@ -75,7 +75,12 @@ class Graph:
     _count: int = 0
 
     def apply(
-        self, op: str, operands: Iterable[Node] = (), where: SourceLine = NOWHERE, type: ArrayType | None = None, **params: Any
+        self,
+        op: str,
+        operands: Iterable[Node] = (),
+        where: SourceLine = NOWHERE,
+        type: ArrayType | None = None,
+        **params: Any,
     ) -> Node:
         """The node `op(*operands, **params)`; its type is inferred where the op's rule can."""
         operands = tuple(operands)
@@ -169,16 +174,15 @@ def elementwise_dtype(op: Op, dtypes: tuple[np.dtype, ...], params: Mapping[str,
     if op.name == "where":
         return dtypes[1]
     if op.name in ("real", "imag"):
-        return np.zeros((), dtypes[0]).real.dtype
+        return np.dtype(np.zeros((), dtypes[0]).real.dtype)
     if op.name == "complex":
-        return np.result_type(dtypes[0], np.complex64)
+        return np.dtype(np.result_type(dtypes[0], np.complex64))
     return _ufunc_result(op.ufunc, dtypes)
 
 
 @lru_cache(maxsize=4096)
 def _ufunc_result(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> np.dtype:
-    resolved: np.dtype = ufunc.resolve_dtypes((*dtypes, None))[-1]
-    return resolved
+    return np.dtype(ufunc.resolve_dtypes((*dtypes, None))[-1])
 
 
 def _drop_axes(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:

@@ -45,7 +45,8 @@ def evaluate(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int])
     rule = _RULES.get(node.op.name)
     if rule is not None:
         return rule(node, operands, env)
-    return node.op.ufunc(*operands)  # type: ignore[misc]
+    ufunc: Any = node.op.ufunc
+    return ufunc(*operands)
 
 
 def _shape(node: Node, env: Mapping[str, int]) -> tuple[int, ...]:
@@ -77,11 +78,16 @@ def _cast(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) ->
 def _reduce(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:
     """A fold; the largest of nothing is the dtype's least value (and the other way round), as in kernels."""
     if operands[0].size == 0 and node.op.name in ("max", "min"):
-        kind = node.dtype
-        limits: Any = np.iinfo(kind) if kind.kind in "iu" else None
-        low, high = (limits.min, limits.max) if limits else (False, True) if kind == bool else (-np.inf, np.inf)
-        return np.full(_shape(node, env), low if node.op.name == "max" else high, kind)
+        low, high = _limits(node.dtype)
+        return np.full(_shape(node, env), low if node.op.name == "max" else high, node.dtype)
     return node.op.ufunc.reduce(operands[0], axis=node.params["axes"], dtype=node.dtype)  # type: ignore[union-attr]
+
+
+def _limits(dtype: np.dtype) -> tuple[Any, Any]:
+    """The least and the largest value of a real dtype."""
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min, np.iinfo(dtype).max
+    return (False, True) if dtype.kind == "b" else (-np.inf, np.inf)
 
 
 def _argreduce(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:

@@ -38,7 +38,9 @@ def write_extension(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LinkError(f"{folder} cannot be made: {error.strerror}; choose another folder with --out") from error
+        raise LinkError(
+            f"{folder} cannot be made: {error.strerror}; choose another folder with --out"
+        ) from error
     path = folder / f"{name}{_SUFFIX}"
     with tempfile.TemporaryDirectory(prefix="aotarray-") as work_name:
         work = Path(work_name)
@@ -88,7 +90,13 @@ _ANNOTATION = {
 
 def stub(functions: Sequence[Function]) -> str:
     """The module's type stub: one overload for each version."""
-    lines = ["from typing import Any, overload", "", "import numpy as np", "from numpy.typing import NDArray", ""]
+    lines = [
+        "from typing import Any, overload",
+        "",
+        "import numpy as np",
+        "from numpy.typing import NDArray",
+        "",
+    ]
     for function in functions:
         several = len(function.overloads) > 1
         for version in function.overloads:
@@ -100,7 +108,9 @@ def stub(functions: Sequence[Function]) -> str:
             ]
             outputs = [(version.program.buffers[o].dtype, "") for o in version.program.outputs]
             result = _annotation(version.result, outputs)
-            lines.append(f"def {function.name}({', '.join([*parameters, '*', 'out: Any = ...'])}) -> {result}:")
+            lines.append(
+                f"def {function.name}({', '.join([*parameters, '*', 'out: Any = ...'])}) -> {result}:"
+            )
             lines += [f'    """{version.spec}"""', "    ..."]
     lines += ["", "__signatures__: tuple[str, ...]", "__variant__: str", ""]
     lines += ["def get_num_threads() -> int: ...", "def set_num_threads(n: int, /) -> None: ..."]
@@ -123,7 +133,9 @@ def _annotation(tree: tuple[object, ...], leaves: Sequence[tuple[str, str]]) -> 
     return f"dict[str, {' | '.join(sorted(set(children))) or 'Any'}]"
 
 
-def manifest(name: str, functions: Sequence[Function], variants: Sequence[Variant], versions: Mapping[str, str]) -> str:
+def manifest(
+    name: str, functions: Sequence[Function], variants: Sequence[Variant], versions: Mapping[str, str]
+) -> str:
     """What the module holds and what made it, as JSON."""
     content = {
         "module": name,

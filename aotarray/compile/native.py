@@ -91,7 +91,11 @@ def _assembled(texts: Sequence[str], library: str, suffix: str, attributes: str)
 
     lines: list[str] = [f'target triple = "{llvm.get_process_triple()}"']
     declared: set[str] = set()
-    defined = {m for text in (*texts, library) for m in re.findall(r'^define .*?@"?([\w.$]+)"?\(', text, re.MULTILINE)}
+    defined = {
+        m
+        for text in (*texts, library)
+        for m in re.findall(r'^define .*?@"?([\w.$]+)"?\(', text, re.MULTILINE)
+    }
     for number, text in enumerate((*texts, library), 1):
         text = _METADATA.sub(rf"!{number}000\1", text)
         for line in text.splitlines():
@@ -127,7 +131,10 @@ def _with_entry(kernel: Kernel, text: str, mangled: str) -> str:
 
 def _entry(kernel: Kernel, body: str) -> str:
     """The function with the kernel ABI: unpack, and take the fast path when all strides are as usual."""
-    lines = [f"define void @{kernel.name}_AOTARRAY_SUFFIX(ptr %pointers, ptr %ints, ptr %scratch, i64 %begin, i64 %end) nounwind _AOTARRAY_ATTRIBUTES {{"]
+    lines = [
+        f"define void @{kernel.name}_AOTARRAY_SUFFIX(ptr %pointers, ptr %ints, ptr %scratch, i64 %begin, i64 %end) "
+        "nounwind _AOTARRAY_ATTRIBUTES {"
+    ]
     lines.append("  %result = alloca ptr")
     call: list[str] = []
     arrays = [p for p in kernel.pointers if p.role != "scratch"]

@@ -121,7 +121,9 @@ def _core_functions() -> dict[str, Any]:
         def fold(typingctx: Any, a: Any, b: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 kind = arguments[0].type
-                target = builder.module.declare_intrinsic(f"llvm.{name}", [kind], ir.FunctionType(kind, [kind, kind]))
+                target = builder.module.declare_intrinsic(
+                    f"llvm.{name}", [kind], ir.FunctionType(kind, [kind, kind])
+                )
                 return builder.call(target, arguments)
 
             return _plain(a)(_plain(a), _plain(a)), generate
@@ -130,7 +132,14 @@ def _core_functions() -> dict[str, Any]:
 
     table: dict[str, Any] = {t.name: t for c, t in _types().items() if c != "b1"}
     table |= {"fold_max": extreme_fold("maximum"), "fold_min": extreme_fold("minimum")}
-    table |= {"min": extreme("<"), "max": extreme(">"), "where": where, "fast_add": reordered("fadd"), "fast_multiply": reordered("fmul"), "bool": types.boolean}
+    table |= {
+        "min": extreme("<"),
+        "max": extreme(">"),
+        "where": where,
+        "fast_add": reordered("fadd"),
+        "fast_multiply": reordered("fmul"),
+        "bool": types.boolean,
+    }
     return table
 
 
@@ -177,7 +186,9 @@ def kernel_ir(kernel: Kernel) -> tuple[str, str]:
                 locals={}, library=library, pipeline_class=_pipeline(),
             )  # fmt: skip
         except Exception as error:
-            raise CompileError(f"Numba refused the generated source of {kernel.name}:\n{source}\n{error}") from error
+            raise CompileError(
+                f"Numba refused the generated source of {kernel.name}:\n{source}\n{error}"
+            ) from error
     (module,) = modules
     # Numba promises LLVM that signed integers do not overflow; NumPy's wrap.
     return str(module).replace(" nsw ", " "), result.fndesc.llvm_func_name
@@ -217,5 +228,5 @@ def _executed(name: str, source: str) -> Any:
     filename = f"<aotarray {name}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     scope = namespace(called_names(source))
-    exec(compile(source, filename, "exec"), scope)  # noqa: S102
+    exec(compile(source, filename, "exec"), scope)
     return scope[name]

@@ -31,7 +31,9 @@ def _emit(body: Sequence[Statement], depth: int, lines: list[str]) -> None:
         if isinstance(statement, Let):
             lines.append(_commented(f"{pad}{statement.name} = {statement.expr}", statement.line))
         elif isinstance(statement, Store):
-            lines.append(_commented(f"{pad}{statement.array}[{statement.index}] = {statement.expr}", statement.line))
+            lines.append(
+                _commented(f"{pad}{statement.array}[{statement.index}] = {statement.expr}", statement.line)
+            )
         elif isinstance(statement, For):
             step = f", {statement.step}" if statement.step else ""
             start = "" if statement.start == "0" and not step else f"{statement.start}, "

@@ -147,7 +147,9 @@ class Nest:
             return self.size(index)
         if index == 1:
             return self.size(stride)
-        return "*".join(t if t.isalnum() or t.isidentifier() else f"({t})" for t in (self.size(index), self.size(stride)))
+        return "*".join(
+            t if t.isalnum() or t.isidentifier() else f"({t})" for t in (self.size(index), self.size(stride))
+        )
 
     def _dense_extent(self, dim: Dim, index: Dim) -> Dim:
         """In a nest whose loops may merge, the extents of stored arrays are the loops' own parameters."""
@@ -257,7 +259,9 @@ class Nest:
             place, at = self.kept[(node.number, index)]
             return self.load(place, at, home)
         if self._is_loaded(node):
-            return self.load(self.storage[node.number], index, home, str(node.where) if node.where.line else "")
+            return self.load(
+                self.storage[node.number], index, home, str(node.where) if node.where.line else ""
+            )
         kind = node.op.kind
         if kind == "leaf":
             return self._leaf(node, index, home)
@@ -475,7 +479,9 @@ class Nest:
         """`acc = acc op value`."""
         parts = value if isinstance(value, tuple) else (value,)
         updated = scalar.fold(node.op.name, node.type.code, names, parts, exact_order)
-        fresh = [self._let(self.scopes[-1], text, "") for text in updated] if len(updated) > 1 else list(updated)
+        fresh = (
+            [self._let(self.scopes[-1], text, "") for text in updated] if len(updated) > 1 else list(updated)
+        )
         for name, text in zip(names, fresh, strict=True):
             self.emit(Let(name, text))
 

@@ -75,8 +75,6 @@ def partition(graph: Graph) -> Partition:
     for node in nodes:
         if node.number in roots and not is_buffer(node):
             _place(node, roots, groups, group_of)
-        elif is_buffer(node) and any(o is node for o in graph.outputs):
-            _place(node, roots, groups, group_of)
     return Partition(_in_order(groups), roots)
 
 
@@ -84,7 +82,9 @@ def find_roots(graph: Graph, nodes: Sequence[Node]) -> set[int]:
     """The nodes that are stored, decided from users to operands."""
     roots = {o.number for o in graph.outputs}
     for node in nodes:
-        if node.op.kind in ("argreduce", "scan", "library") or (node.op.kind == "reduce" and not inlines_reduction(node)):
+        if node.op.kind in ("argreduce", "scan", "library") or (
+            node.op.kind == "reduce" and not inlines_reduction(node)
+        ):
             roots.add(node.number)
         if node.op.kind == "library":
             roots.update(o.number for o in node.operands)
@@ -135,7 +135,9 @@ def _place(node: Node, roots: set[int], groups: list[Group], group_of: dict[int,
     candidate = _new_group(node, len(groups))
     if candidate.kind == "loop":
         for group in reversed(groups):
-            if group.kind == "loop" and _can_join(node, candidate, group, found, needed, groups, group_of, roots):
+            if group.kind == "loop" and _can_join(
+                node, candidate, group, found, needed, groups, group_of, roots
+            ):
                 group.roots.append(node)
                 group.after |= needed - {group.number}
                 if candidate.reduced:
@@ -150,7 +152,9 @@ def _place(node: Node, roots: set[int], groups: list[Group], group_of: dict[int,
 
 def _new_group(node: Node, number: int) -> Group:
     domain, reduced = domain_of(node)
-    kind = {"library": "library", "reshape": "alias", "scan": "scan", "argreduce": "argreduce"}.get(node.op.kind, "loop")
+    kind = {"library": "library", "reshape": "alias", "scan": "scan", "argreduce": "argreduce"}.get(
+        node.op.kind, "loop"
+    )
     return Group(kind, domain, reduced, number=number)
 
 
@@ -176,7 +180,12 @@ def _can_join(
     else:
         return False
     merged = Group("loop", group.domain, candidate.reduced or group.reduced)
-    if level == "inner" and merged.reduced and not merged.outer and any(_is_outer(a.node, merged) for a in inside):
+    if (
+        level == "inner"
+        and merged.reduced
+        and not merged.outer
+        and any(_is_outer(a.node, merged) for a in inside)
+    ):
         return False
     return all(_at_own_index(a, level, merged) for a in inside)
 

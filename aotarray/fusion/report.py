@@ -19,7 +19,11 @@ def show_plan(plan: Plan) -> str:
         if isinstance(instruction, KernelCall):
             lines += _kernel(plan, plan.kernels[instruction.kernel])
         elif isinstance(instruction, LibraryCall):
-            lines += [instruction.name, f"  a NumPy call on buffers {', '.join(map(str, instruction.operands))}", ""]
+            lines += [
+                instruction.name,
+                f"  a NumPy call on buffers {', '.join(map(str, instruction.operands))}",
+                "",
+            ]
         elif isinstance(instruction, RaiseIf):
             lines += [f"raise {instruction.exception} when an index was out of bounds", ""]
     temporaries = [b for b in plan.program.buffers if b.kind == "temp"]
@@ -37,7 +41,10 @@ def _kernel(plan: Plan, kernel: Kernel) -> list[str]:
     lines.append(f"  reads       {', '.join(reads) or 'nothing'}")
     lines.append(f"  writes      {', '.join(writes)}")
     lines.append(f"  moves       {_traffic(plan, kernel, [b for _, b in arrays])}")
-    computed = ", ".join(f"{n} {name}" for name, n in sorted(kernel.ops.items(), key=lambda item: (-OPS[item[0]].cost, item[0])))
+    computed = ", ".join(
+        f"{n} {name}"
+        for name, n in sorted(kernel.ops.items(), key=lambda item: (-OPS[item[0]].cost, item[0]))
+    )
     lines.append(f"  computes    {computed or 'nothing'}")
     others = {n for k in plan.kernels if k is not kernel for n in k.computed}
     again = [n for n in plan.graph.nodes() if n.number in kernel.computed & others]

@@ -99,9 +99,10 @@ def cast(value: Value, source: str, target: str) -> Value:
             real, imag = value
         else:
             real, imag = value, str(_real(0, PART[target]))
-            source = source if source in PART else source
         part = PART.get(source, source)
-        return str(cast(real, part, PART[target])), str(cast(imag, PART.get(source, PART[target]), PART[target]))
+        return str(cast(real, part, PART[target])), str(
+            cast(imag, PART.get(source, PART[target]), PART[target])
+        )
     if isinstance(value, tuple):
         if target == "b1":
             return f"({value[0]} != 0) | ({value[1]} != 0)"
@@ -139,7 +140,9 @@ def _complex(op: Op, codes: Sequence[str], result: str, operands: Sequence[Value
     if op.name in _COMPLEX_FUNCTIONS:
         flat = ", ".join(part for pair in pairs for part in pair)
         return f"complex_{op.name}_real({flat})", f"complex_{op.name}_imag({flat})"
-    raise UnsupportedError(f"{op.name} of complex values is not supported; split it into real and imaginary parts")
+    raise UnsupportedError(
+        f"{op.name} of complex values is not supported; split it into real and imaginary parts"
+    )
 
 
 _COMPLEX_FUNCTIONS = {
@@ -177,7 +180,10 @@ def _reciprocal(pairs: Sequence[Pair], let: Let, one: str) -> Value:
     return f"where({wide}, {one}, {ratio}) / {scale}", f"where({wide}, -{ratio}, -{one}) / {scale}"
 
 
-_DIVISIONS: dict[str, Callable[[Sequence[Pair], Let, str], Value]] = {"divide": _divide, "reciprocal": _reciprocal}
+_DIVISIONS: dict[str, Callable[[Sequence[Pair], Let, str], Value]] = {
+    "divide": _divide,
+    "reciprocal": _reciprocal,
+}
 
 
 def _compare(symbol: str) -> Callable[[Sequence[Pair], Let], Value]:
@@ -247,12 +253,16 @@ def fold_start(op: str, code: str, extent: str) -> tuple[str, ...]:
     return (str(_real(limits.min if op == "max" else limits.max, code)),)
 
 
-def fold(op: str, code: str, names: Sequence[str], values: Sequence[str], exact_order: bool) -> tuple[str, ...]:
+def fold(
+    op: str, code: str, names: Sequence[str], values: Sequence[str], exact_order: bool
+) -> tuple[str, ...]:
     """`acc op value`, by parts. Sums and products may be reordered unless `exact_order`."""
     if len(names) == 2 and op == "prod":
         (a, b), (c, d) = names, values
         return f"{a} * {c} - {b} * {d}", f"{a} * {d} + {b} * {c}"
-    return tuple(_fold_real(op, PART.get(code, code), a, v, exact_order) for a, v in zip(names, values, strict=True))
+    return tuple(
+        _fold_real(op, PART.get(code, code), a, v, exact_order) for a, v in zip(names, values, strict=True)
+    )
 
 
 def _fold_real(op: str, code: str, acc: str, value: str, exact_order: bool) -> str:
@@ -262,5 +272,12 @@ def _fold_real(op: str, code: str, acc: str, value: str, exact_order: bool) -> s
         return f"{'fast_add' if op == 'sum' else 'fast_multiply'}({acc}, {value})"
     if code[0] == "f" and op in ("max", "min"):  # the form of NumPy's rule that vectorises as a fold
         return f"fold_{op}({acc}, {value})"
-    ufunc = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
+    ufunc = {
+        "sum": "add",
+        "prod": "multiply",
+        "max": "maximum",
+        "min": "minimum",
+        "any": "logical_or",
+        "all": "logical_and",
+    }
     return _spell_real(OPS[ufunc[op]], code, code, (acc, value))

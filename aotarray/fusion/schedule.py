@@ -7,17 +7,33 @@ from dataclasses import dataclass
 
 from .. import sizes
 from ..errors import SpecError
-from ..graph import Graph, Node
+from ..graph import Graph
 from ..loops import Kernel
 from ..ops.names import RESERVED
 from ..program import (
-    Arg, Buffer, Check, Collapse, Instruction, KernelCall, LibraryCall, Program, RaiseIf, Size, SizeOp, Stride,
+    Arg,
+    Buffer,
+    Check,
+    Collapse,
+    Instruction,
+    KernelCall,
+    LibraryCall,
+    Program,
+    RaiseIf,
+    Size,
+    SizeOp,
+    Stride,
 )  # fmt: skip
 from ..sizes import Dim
 from .access import accesses
-from .lower import GroupLowering
+from .blocks import BlockLowering
+from .columns import ColumnLowering
+from .group_lowering import GroupLowering
+from .maps import MapLowering
 from .nest import Nest, Storage
 from .partition import Group, is_buffer, partition
+from .rows import RowLowering
+from .sequential import ExtremeLowering, ScanLowering
 
 
 @dataclass
@@ -90,7 +106,9 @@ class Slots:
         if isinstance(atom, str):
             size = sizes.name(atom)
             if size not in self.numbers:
-                raise SpecError(f"size {atom} is not the size of any argument: let it stand alone in one, as in f64[{atom}]")
+                raise SpecError(
+                    f"size {atom} is not the size of any argument: let it stand alone in one, as in f64[{atom}]"
+                )
             return self.numbers[size]
         return self._add(SizeOp(atom.name, self.slot(atom.args[0]), self.slot(atom.args[1])))
 
@@ -131,7 +149,11 @@ class Scheduler:
     def _arguments(self) -> tuple[Arg, ...]:
         found = []
         for node, name in zip(self.graph.inputs, self.graph.input_names, strict=True):
-            weak = {"b": "bool", "i": "int", "f": "float", "c": "complex"}[node.dtype.kind] if node.type.weak else ""
+            weak = (
+                {"b": "bool", "i": "int", "f": "float", "c": "complex"}[node.dtype.kind]
+                if node.type.weak
+                else ""
+            )
             found.append(Arg(name, node.type.code, len(node.shape), weak))
         return tuple(found)
 
@@ -157,14 +179,18 @@ class Scheduler:
         for index, (node, name) in enumerate(zip(self.graph.inputs, self.graph.input_names, strict=True)):
             flat = node.number in dense
             number = self._buffer(Buffer("arg", node.type.code, self._dims(node.shape), index, dense=flat))
-            self.storage[node.number] = Storage(number, self._name(name, len(node.shape)), node.type.code, node.shape, not flat)
+            self.storage[node.number] = Storage(
+                number, self._name(name, len(node.shape)), node.type.code, node.shape, not flat
+            )
         for node in self.graph.nodes():
             if node.op.name == "constant":
                 self.constants.extend(b"\0" * (-len(self.constants) % 64))
                 offset = len(self.constants)
                 self.constants.extend(self.graph.constants[node.params["index"]].tobytes())
                 number = self._buffer(Buffer("const", node.type.code, self._dims(node.shape), offset))
-                self.storage[node.number] = Storage(number, self._name("constant"), node.type.code, node.shape, False)
+                self.storage[node.number] = Storage(
+                    number, self._name("constant"), node.type.code, node.shape, False
+                )
 
     def _stored(self, groups: Sequence[Group], roots: set[int]) -> set[int]:
         """Roots whose arrays exist: outputs, and what another group reads."""
@@ -189,11 +215,15 @@ class Scheduler:
                 stem = "out" if len(self.graph.outputs) == 1 else f"out{positions[0]}"
                 number = self._buffer(Buffer("out", root.type.code, self._dims(root.shape), positions[0]))
                 self.outputs[positions[0]] = number
-                self.storage[root.number] = Storage(number, self._name(stem, len(root.shape)), root.type.code, root.shape, True)
+                self.storage[root.number] = Storage(
+                    number, self._name(stem, len(root.shape)), root.type.code, root.shape, True
+                )
             elif group.kind == "alias":
                 source = self.storage[root.operands[0].number]
                 number = self._buffer(Buffer("alias", root.type.code, self._dims(root.shape), source.buffer))
-                self.storage[root.number] = Storage(number, self._name(f"{source.name}_reshaped"), root.type.code, root.shape, False)
+                self.storage[root.number] = Storage(
+                    number, self._name(f"{source.name}_reshaped"), root.type.code, root.shape, False
+                )
             else:
                 self.storage[root.number] = self.new_temporary(f"{root.op.name}s", root.type.code, root.shape)
 
@@ -222,8 +252,7 @@ class Scheduler:
             return statuses[-1][0]
 
         nest = self._nest(status)
-        lowering = GroupLowering(self.graph, group, nest, self.storage, roots)
-        for kernel in self._lower(group, lowering, status):
+        for kernel in self._lowering(group, nest, roots, status).lower():
             self._call(kernel)
         for place, message in statuses:
             self.instructions.append(RaiseIf(place.buffer, "IndexError", message))
@@ -234,29 +263,30 @@ class Scheduler:
         nest.status_needed = status  # type: ignore[assignment]
         return nest
 
-    def _lower(self, group: Group, lowering: GroupLowering, status: object) -> list[Kernel]:
+    def _lowering(self, group: Group, nest: Nest, roots: set[int], status: object) -> GroupLowering:
+        """The shape of nest that fits a group."""
+        common = (self.graph, group, nest, self.storage, roots)
         if group.kind == "scan":
-            return lowering.lower_scan()
+            return ScanLowering(*common)
         if group.kind == "argreduce":
-            return lowering.lower_argreduce()
+            return ExtremeLowering(*common)
         if not group.reduced:
-            if any(r.op.kind == "reduce" for r in group.roots):
-                return lowering.lower_trivial()
-            return lowering.lower_map()
+            return MapLowering(*common)
         if not group.outer:
             second = self._nest(status)
             second.name = f"{self.graph.name}_{len(self.kernels) + 1}"
-            return lowering.lower_blocks(self.new_temporary, second)
+            return BlockLowering(*common, self.new_temporary, second)
         if len(group.domain) - 1 in group.reduced:
-            return lowering.lower_rows()
-        return lowering.lower_columns()
+            return RowLowering(*common)
+        return ColumnLowering(*common)
 
     def _call(self, kernel: Kernel) -> None:
         number = len(self.kernels)
         self.kernels.append(kernel)
         pointers = tuple(p.buffer for p in kernel.pointers if p.role != "scratch")
         ints = tuple(
-            Stride(i.buffer, i.axis) if i.axis >= 0 else Size(self.slots.slot(i.size)) for i in kernel.integers
+            Stride(i.buffer, i.axis) if i.axis >= 0 else Size(self.slots.slot(i.size))
+            for i in kernel.integers
         )
         position = {i.name: k for k, i in enumerate(kernel.integers)}
         collapse = None
@@ -270,9 +300,16 @@ class Scheduler:
         scratch_ints = tuple(Size(self.slots.slot(p.offset)) for p in kernel.pointers if p.role == "scratch")
         self.instructions.append(
             KernelCall(
-                number, pointers, ints + scratch_ints, self.slots.slot(kernel.count), self.slots.slot(kernel.work),
-                kernel.cost, kernel.grain, scratch, collapse,
-            )  # fmt: skip
+                number,
+                pointers,
+                ints + scratch_ints,
+                self.slots.slot(kernel.count),
+                self.slots.slot(kernel.work),
+                kernel.cost,
+                kernel.grain,
+                scratch,
+                collapse,
+            )
         )
 
 

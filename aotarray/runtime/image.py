@@ -146,8 +146,10 @@ def _parse(obj: bytes) -> _Object:
         raise CompileError("the object file is not a 64-bit little-endian ELF file")
     kind, machine = struct.unpack_from("<HH", obj, 16)
     if kind != 1 or machine not in _KINDS:
-        raise CompileError(f"the object file has ELF type {kind} for machine {machine}, "
-                           "not a relocatable one for x86-64 or aarch64")
+        raise CompileError(
+            f"the object file has ELF type {kind} for machine {machine}, "
+            "not a relocatable one for x86-64 or aarch64"
+        )
     sections = _sections(obj)
     symbols = _symbols(obj, sections)
     return _Object(obj, machine, sections, symbols, _relocations(obj, machine, sections, symbols))
@@ -171,7 +173,7 @@ def _string(table: bytes, offset: int) -> str:
 
 
 def _sections(obj: bytes) -> list[_Section]:
-    start, = struct.unpack_from("<Q", obj, 40)
+    (start,) = struct.unpack_from("<Q", obj, 40)
     entry, count, names = struct.unpack_from("<HHH", obj, 58)
     if entry != 64 or names >= count:
         raise CompileError("the object file is damaged: its section header table makes no sense")
@@ -399,7 +401,7 @@ def _patch_aarch64(layout: _Layout, r: _Relocation) -> None:
         except OverflowError:
             raise layout.fail(r, "the distance does not fit") from None
         return
-    instruction, = struct.unpack_from("<I", code, place)
+    (instruction,) = struct.unpack_from("<I", code, place)
     if r.type in (274, 275, 311):
         steps = distance if r.type == 274 else (target >> 12) - (place >> 12)
         if not -(1 << 20) <= steps < 1 << 20:

@@ -264,6 +264,8 @@ static PyObject *shape_tuple(const Program *p, const Buffer *b, const int64_t *v
 enum { LEAF_ARRAY, LEAF_BOOL, LEAF_INT, LEAF_FLOAT, LEAF_COMPLEX, LEAF_BAD };
 enum { BAD_TYPE, BAD_DTYPE, BAD_ORDER, BAD_SUBCLASS };
 
+#define INLINE_RANK 6
+
 typedef struct {
     PyObject *object;                  /* owned */
     PyObject *copy;                    /* owned: what is read instead, in C order and aligned */
@@ -271,6 +273,7 @@ typedef struct {
     int writable, rank;
     char *data;
     const Py_ssize_t *shape, *strides; /* strides in bytes */
+    Py_ssize_t own_shape[INLINE_RANK], own_strides[INLINE_RANK];
     union { char b; int64_t i; double f[2]; } scalar;
     Py_buffer view;                    /* in use when view.obj is set */
 } Leaf;
@@ -305,16 +308,18 @@ static void leaf_bad(Leaf *leaf, int problem)
     leaf->problem = (int8_t)problem;
 }
 
-/* Array types whose operators mean something else than ndarray's. */
+/* Array types whose operators mean something else than ndarray's. Where their module is not loaded there
+ * are none; NumPy loads numpy.ma late. */
 static int is_foreign_subclass(PyObject *object)
 {
     static const char *const places[][2] = {{"numpy.ma", "MaskedArray"}, {"numpy", "matrix"}};
     for (int i = 0; i < COUNT(places); i++) {
-        PyObject *module = PyImport_ImportModule(places[i][0]);
+        PyObject *name = PyUnicode_FromString(places[i][0]), *module = name ? PyImport_GetModule(name) : NULL;
         PyObject *type = module ? PyObject_GetAttrString(module, places[i][1]) : NULL;
         int foreign = type ? PyObject_IsInstance(object, type) : 0;
         Py_XDECREF(type);
         Py_XDECREF(module);
+        Py_XDECREF(name);
         PyErr_Clear();
         if (foreign > 0) return 1;
     }
@@ -346,16 +351,20 @@ static void leaf_read_array(Leaf *leaf, PyObject *object)
 {
     const ArrayHead *head = (const ArrayHead *)object;
     int code = np.head_known ? dtype_code(head->dtype) : -1;
-    if (code < 0) {
+    if (code < 0 || head->rank > INLINE_RANK) {
         leaf_read_buffer(leaf, object);
         return;
+    }
+    for (int d = 0; d < head->rank; d++) { /* the array's own go when another thread sets its shape */
+        leaf->own_shape[d] = head->shape[d];
+        leaf->own_strides[d] = head->strides[d];
     }
     leaf->kind = LEAF_ARRAY;
     leaf->dtype = (int8_t)code;
     leaf->rank = head->rank;
     leaf->data = head->data;
-    leaf->shape = head->shape;
-    leaf->strides = head->strides;
+    leaf->shape = leaf->own_shape;
+    leaf->strides = leaf->own_strides;
     leaf->writable = head->flags & HEAD_WRITEABLE;
 }
 
@@ -1285,12 +1294,17 @@ static int bind_memory(Frame *f)
         if (bytes < 0) return -1;
         f->pointers[i] = (void *)(intptr_t)total; /* from the arena's start, until that is known */
         total += (int64_t)round_up((size_t)bytes);
+        if (total > PY_SSIZE_T_MAX / 4) break;
     }
     for (int64_t i = 0; i < p->head->n_instructions; i++) {
         const Instruction *ins = &p->instructions[i];
         if (ins->kind != RUN_KERNEL || ins->u.kernel.scratch < 0) continue;
         int64_t bytes = f->values[ins->u.kernel.scratch];
         if (bytes > scratch) scratch = bytes;
+    }
+    if (total > PY_SSIZE_T_MAX / 4 || scratch > PY_SSIZE_T_MAX / 4) {
+        PyErr_NoMemory();
+        return -1;
     }
     size_t bytes = round_up((size_t)total + (size_t)scratch);
     char *arena = f->small_arena;

@@ -18,7 +18,7 @@ from .context import Trace, complain, here
 from .size_value import SizeValue, as_dim
 
 WEAK_TYPES = {"b": np.dtype(bool), "i": int, "f": float, "c": complex}
-_WEAK_DTYPE = {k: np.dtype(v) for k, v in {bool: bool, int: np.int64, float: np.float64, complex: np.complex128}.items()}
+_WEAK_DTYPE = {kind: np.dtype(kind) for kind in (bool, int, float, complex)}
 
 
 def node_of(trace: Trace, value: Any) -> Node:
@@ -26,7 +26,8 @@ def node_of(trace: Trace, value: Any) -> Node:
     if getattr(value, "_is_tracer", False):
         if value.trace is not trace:
             raise LeakError(
-                f"{here()}: this traced value belongs to another call; return it from the function instead of keeping it"
+                f"{here()}: this traced value belongs to another call; return it from the function "
+                "instead of keeping it"
             )
         found: Node = value.node
         return found

@@ -60,7 +60,9 @@ def _deliver(trace: Trace, result: Tracer, out: Any, where: Any, ufunc: Any) -> 
     """Write into `out=` where `where=` holds; without either, the result itself."""
     if out is None:
         if where is not True:
-            raise UnsupportedError(f"{here()}: numpy.{ufunc.__name__} with where= needs out=, as the other elements would be undefined")
+            raise UnsupportedError(
+                f"{here()}: numpy.{ufunc.__name__} with where= needs out=, as the other elements would be undefined"
+            )
         return result
     if not isinstance(out, Tracer):
         raise UnsupportedError(f"{here()}: out= must be an array made inside the compiled function")
