@@ -170,7 +170,8 @@ def infer(op: Op, operands: tuple[Node, ...], params: Mapping[str, Any]) -> Arra
 def elementwise_dtype(op: Op, dtypes: tuple[np.dtype, ...], params: Mapping[str, Any]) -> np.dtype:
     """The result dtype of an element-wise op on operands that already have a loop's exact dtypes."""
     if op.name == "cast":
-        return np.dtype(params["dtype"])
+        target: np.dtype = np.dtype(params["dtype"])
+        return target
     if op.name == "where":
         return dtypes[1]
     if op.name in ("real", "imag"):
@@ -182,7 +183,8 @@ def elementwise_dtype(op: Op, dtypes: tuple[np.dtype, ...], params: Mapping[str,
 
 @lru_cache(maxsize=4096)
 def _ufunc_result(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> np.dtype:
-    return np.dtype(ufunc.resolve_dtypes((*dtypes, None))[-1])
+    resolved: np.dtype = ufunc.resolve_dtypes((*dtypes, None))[-1]
+    return resolved
 
 
 def _drop_axes(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:

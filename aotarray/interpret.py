@@ -134,7 +134,7 @@ def _update(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) 
     return result
 
 
-_RULES = {
+_RULES: dict[str, Any] = {
     "literal": lambda node, operands, env: literal_value(node),
     "size": lambda node, operands, env: np.int64(sizes.evaluate(node.params["value"], env)),
     "iota": lambda node, operands, env: np.arange(sizes.evaluate(node.params["length"], env), dtype=np.int64),
