@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from aotarray import errors as errors
-    from aotarray import numpy as numpy  # type: ignore[attr-defined]
+    from aotarray import numpy as numpy
     from aotarray.api import build as build
     from aotarray.api import default_device as default_device
     from aotarray.api import device_put as device_put
