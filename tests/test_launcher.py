@@ -1031,6 +1031,22 @@ def test_failing_calls_leak_nothing(load):
     assert resident() - before < 4 << 20
 
 
+# ---- hostile arguments -------------------------------------------------------------------------------
+
+
+def test_temporaries_beyond_all_memory_are_refused(load):
+    """Their sizes must not wrap round on the way to an allocation."""
+    program = Program(
+        "huge", (Arg("x", "f64", 1),), (SizeOp("dim", 0, 0), SizeOp("const", 1)), (),
+        (*(Buffer("temp", "f64", (0,)) for _ in range(8)), Buffer("out", "f64", (1,), 0)),
+        (KernelCall(0, (0,), (), 1, 1, 10),), (8,), ("fill",),
+    )  # fmt: skip
+    loaded = load(program)
+    for n in (1 << 57, 1 << 58, (1 << 59) - 1):
+        with pytest.raises(MemoryError):
+            loaded.run((np.broadcast_to(0.0, n),))
+
+
 # ---- built modules -----------------------------------------------------------------------------------
 
 LEAF = tuple(("leaf", i) for i in range(3))

@@ -85,7 +85,7 @@ def in_threads(count, work):
 
 
 def test_eight_threads_call_at_once(way):
-    """Sizes on both sides of what is parallel and of what reuses memory; meanwhile the thread limit changes."""
+    """Sizes on both sides of what is parallel and of what reuses memory, while the thread limit changes."""
     cases = []
     for n in (8, 1000, 40_000, LARGE):
         x, y = inputs(n, n)
@@ -141,6 +141,38 @@ def test_results_outlive_the_threads_that_made_them(way):
     addresses = {z.__array_interface__["data"][0] for z in kept}
     assert len(addresses) == 6
     assert all(np.array_equal(z, expected) for z in kept)
+
+
+def test_shapes_that_change_during_calls():
+    """Another thread sets an argument's shape: a call sees the one or the other, never freed memory."""
+    function = aotarray.jit(lambda x, y: (x * 2.0, y.reshape(-1) + 1.0))
+    shapes = ((2, 600, 2), (3, 400, 2), (4, 300, 2))
+    x, y = np.arange(2400.0).reshape(shapes[0]), np.ones((40, 60))[:, ::2]
+    doubled = 2 * x.ravel()
+    function(x, y)
+    stop = threading.Event()
+
+    def reshape():
+        for shape in itertools.cycle(shapes):
+            if stop.is_set():
+                return
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                x.shape = shape
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=reshape)
+    thread.start()
+    try:
+        for _ in range(3000):
+            found, _ = function(x, y)
+            assert found.shape in shapes
+            assert np.array_equal(found.ravel(), doubled)
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(interval)
 
 
 # ---- forks -------------------------------------------------------------------------------------------
