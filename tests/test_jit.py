@@ -524,3 +524,16 @@ def test_parameters_may_have_any_name():
         )
 
     same(f, *(np.linspace(k, k + 1, 5) for k in range(12)))
+
+
+def test_values_pass_for_what_numpy_has():
+    def kinds(x, k, s):
+        made = np.zeros(x.shape)
+        values = x, made, x[0], x.sum(), k, k + 1, s, s * 2, x.shape[0], x.shape[0] * 2, len(x)
+        return [[isinstance(v, c) for c in (np.ndarray, np.generic, np.floating, float, int, tuple)] for v in values]
+
+    want = kinds(V, 2, 0.5)
+    found = []
+    aotarray.trace(lambda x, k, s: found.extend(kinds(x, k, s)) or x, "f64[n], int, float")
+    assert found == want
+    assert type(aotarray.jit(lambda x: x if isinstance(x, np.ndarray) else None)(V)) is not type(None)

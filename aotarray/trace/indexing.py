@@ -138,7 +138,7 @@ def _plain(item: Any) -> Any:
 def _index_array(trace: Trace, item: Any) -> Node:
     if isinstance(item, list):
         item = np.asarray(item)
-    if isinstance(item, np.ndarray) and item.size == 0 and item.dtype == np.float64:
+    if type(item) is np.ndarray and item.size == 0 and item.dtype == np.float64:
         item = item.astype(np.int64)
     node = promote.node_of(trace, item)
     if node.dtype.kind == "b":

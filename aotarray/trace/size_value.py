@@ -31,6 +31,11 @@ class SizeValue:
         self.dim = dim
         self.trace = trace
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What `isinstance` goes by: sizes are ints."""
+        return int
+
     def __index__(self) -> int:
         return self.trace.fix(self.dim, "range, indexing or a function that takes an int")
 

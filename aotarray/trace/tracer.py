@@ -18,6 +18,9 @@ from . import promote, views
 from .context import Trace, here
 from .size_value import SizeLike, SizeValue, wrap
 
+#: kind of dtype -> the class of a weak scalar
+_PYTHON: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+
 
 @dataclass
 class Storage:
@@ -84,6 +87,14 @@ class Tracer:
         raise AttributeError(
             f"{here()}: a traced array has no attribute {name!r} that compiled functions support"
         )
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What `isinstance` goes by: the class of the value that NumPy would have here."""
+        node = self._storage.node
+        if not self._storage.scalar and not node.type.weak:
+            return np.ndarray
+        return _PYTHON[node.dtype.kind] if node.type.weak else node.dtype.type
 
     @property
     def dtype(self) -> np.dtype:

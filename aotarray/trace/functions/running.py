@@ -119,7 +119,7 @@ def _spacing(distances: Any, f: Any, axes: tuple[int, ...]) -> list[Any]:
         if positions.dtype.kind in "iu":
             positions = cast_to(positions, np.float64)
         between = diff(positions)
-        if isinstance(given, np.ndarray):
+        if type(given) is np.ndarray:
             constant = np.diff(given.astype(positions.dtype))
             between = constant[0] if constant.size and (constant == constant[0]).all() else between
         found.append(between)

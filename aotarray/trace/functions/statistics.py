@@ -120,7 +120,7 @@ def _variance(
     total = fold(trace, "sum", masked(trace, cast_to(square, _real(wide)).node, where, 0), axes, kept)
     if is_masked(where) and not kept:
         number = _number(trace, x, axes, False, where)
-    if not (isinstance(ddof, int) and ddof == 0):
+    if not (type(ddof) is int and ddof == 0):
         number = _degrees_of_freedom(trace, number, ddof)
     node = apply_op(trace, "divide", Tracer.of(trace, total), number)
     return cast_to(Tracer.of(trace, node), _real(result))
@@ -139,7 +139,7 @@ def _squared_magnitude(x: Any) -> Any:
 
 def _degrees_of_freedom(trace: Trace, number: Any, ddof: Any) -> Any:
     """`max(number - ddof, 0)`, weak as a Python number where it does not depend on a mask."""
-    if isinstance(number, int) and isinstance(ddof, (int, float)):
+    if type(number) is int and type(ddof) in (int, float):
         return max(number - ddof, 0)
     operands = [promote.node_of(trace, v) for v in (number, ddof)]
     rest = promote.elementwise(trace, promote.OPS["subtract"], operands, operator=True)
@@ -285,7 +285,7 @@ def nanvar(
     given: Any = True if nan is None else op("logical_not", nan)
     divisor = ddof if correction is NOT_GIVEN else correction
     found = _variance(x.trace, x, axis, dtype, divisor, keepdims, given, mean)
-    if nan is not None and not (isinstance(divisor, int) and divisor == 0):
+    if nan is not None and not (type(divisor) is int and divisor == 0):
         number = _number(x.trace, x.node, reduced_axes(x.ndim, axis), _flag(keepdims), given)
         found = select(op("less_equal", number, divisor), found.dtype.type(np.nan), found)
     return deliver(x.trace, found, out)
