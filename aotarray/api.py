@@ -210,7 +210,8 @@ def jit(
     The first call with new dtypes, ranks or static values traces and compiles it; a new size does not.
     Arguments are arrays, numbers, and tuples, lists, dicts, NamedTuples or dataclasses of them.
     `device` is one of `devices()`. `static_argnames` are parameters whose values are part of the program:
-    they must be hashable.
+    they must be hashable. Arrays from outside the function, and the attributes of a method's instance, are
+    copied into the program at the first call.
     Results are ndarrays; `out=` takes an array, or a tuple of arrays, to write into.
 
     >>> import numpy as np
