@@ -107,13 +107,20 @@ def callables(function: Callable[..., Any], folder: Path) -> dict[str, Callable[
     return calls
 
 
-def process_seconds(code: str) -> float:
+def environment(folder: Path) -> dict[str, str]:
+    """For new processes: compiled Python files are kept, as where packages are installed, and so are programs."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    own = {"PYTHONPYCACHEPREFIX": str(folder / "pyc"), "AOTARRAY_CACHE_DIR": str(folder / "cache")}
+    return {**kept, **own}
+
+
+def process_seconds(code: str, folder: Path) -> float:
     """Seconds that statements take in a fresh process, by its own clock."""
     timed = f"import time; start = time.perf_counter()\n{code}\nprint(time.perf_counter() - start)"
-    return float(subprocess.check_output([sys.executable, "-c", timed], text=True))
+    return float(subprocess.check_output([sys.executable, "-c", timed], text=True, env=environment(folder)))
 
 
-def import_seconds(rounds: int) -> dict[str, float]:
+def import_seconds(rounds: int, folder: Path) -> dict[str, float]:
     """Medians for `import numpy`, and for aotarray's without and with what `jit` needs, measured in turn."""
     statements = {
         "import numpy": "import numpy",
@@ -121,22 +128,21 @@ def import_seconds(rounds: int) -> dict[str, float]:
         "import numpy, aotarray; aotarray.jit": "import numpy, aotarray; aotarray.jit",
     }
     samples: dict[str, list[float]] = {name: [] for name in statements}
-    for name in statements:  # once for the file cache
-        process_seconds(statements[name])
+    for name in statements:  # once for the files
+        process_seconds(statements[name], folder)
     for _ in range(rounds):
         for name, code in statements.items():
-            samples[name].append(process_seconds(code))
+            samples[name].append(process_seconds(code, folder))
     return {name: statistics.median(values) for name, values in samples.items()}
 
 
 def first_call(folder: Path, rounds: int) -> dict[str, Any]:
     """A first call in new processes: compiled in the first, from the cache in the others."""
-    environment = {**os.environ, "AOTARRAY_CACHE_DIR": str(folder / "cache")}
     script = folder / "first_call.py"
     script.write_text(PROGRAM)
     runs = []
     for _ in range(1 + rounds):
-        output = subprocess.check_output([sys.executable, script], text=True, env=environment)
+        output = subprocess.check_output([sys.executable, script], text=True, env=environment(folder))
         seconds, hits, modules, compilers = output.strip().split("|")
         runs.append((float(seconds), int(hits), modules.split(",") if modules else [], compilers))
     warm = runs[1:]
@@ -170,7 +176,7 @@ def main() -> None:
             rows = call_seconds(callables(function, folder), options.rounds)
             measured["calls"][title] = rows
             table(f"A call of {title} on two float64 arrays of 8 elements", rows, "us", 1e6, "NumPy")
-        measured["imports"] = import_seconds(options.rounds)
+        measured["imports"] = import_seconds(options.rounds, folder)
         table("Imports, in new processes", measured["imports"], "ms", 1e3, "import numpy")
         first = measured["first_call"] = first_call(folder, options.rounds)
         print("\nFirst call of sin(x) + cos(y) in a new process, after imports")
