@@ -161,7 +161,7 @@ class Pythran(Peer):
         module = f"pythran_{hashlib.sha256((source + self.version).encode()).hexdigest()[:16]}"
         path = self.folder / f"{module}.so"
         if not path.exists():
-            flags = ["-O3", "-march=native", "-fopenmp"]
+            flags = ["-O3", "-march=native", "-fopenmp", "-w"]
             options = {"extra_compile_args": flags, "extra_link_args": flags}
             self.compile(module, source, output_file=str(path), **options)
         return functools.partial(getattr(load_file(module, path), entry), *args)
