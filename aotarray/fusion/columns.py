@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import sizes
 from ..graph import Node
 from ..loops import For, Kernel, Let
+from ..sizes import Dim
 from . import scalar
 from .access import Index, operand_uses
 from .group_lowering import GroupLowering
@@ -25,36 +26,55 @@ class ColumnLowering(GroupLowering):
         *lead, vector = group.outer
         width = group.domain[vector]
         blocks = sizes.floordiv(width + (COLUMN_BLOCK - 1), COLUMN_BLOCK)
-        item = nest.fresh("item")
-        scope = nest.open(For(item, "begin", "end"))
-        nest.emit(Let("first", f"({item} % {self._paren(nest.size(blocks))})*{COLUMN_BLOCK}"))
-        nest.emit(Let("last", f"min(first + {COLUMN_BLOCK}, {nest.size(width)})"))
-        scope.variables.add("first")
-        if lead:
-            flat = self.variables[lead[0]] if len(lead) == 1 else nest.fresh("rest")
-            nest.emit(Let(flat, f"{item} // {self._paren(nest.size(blocks))}"))
-            scope.variables.add(flat)
-            if len(lead) > 1:
-                self._decode(
-                    flat, [self.variables[a] for a in lead], [self._bound(a) for a in lead], scope.variables
-                )
+        self._open_block(blocks)
         for number in range(1, max(level.values()) + 1):
             folds = [f for f in self.folds if level[f.number] == number]
             stores = [r for r in group.roots if r.op.kind != "reduce" and level.get(r.number) == number]
             self._keep_column_values(folds, stores)
             self._column_loop(folds, stores)
-        results = [r for r in group.roots if self.is_result(r)]
-        if results:
-            nest.open(For(self.variables[vector], "first", "last"))
-            for root in results:
-                self.store_root(root, group.outer)
-            nest.close()
+        self._store_results()
         nest.close()
         count = sizes.product(group.domain[a] for a in lead) * blocks
         passes = max(level.values())
         summary = f"{self._over('columns of', group.reduced)} in blocks of {COLUMN_BLOCK}, "
         summary += f"{passes} pass{'es' if passes > 1 else ''}"
         return [nest.finish(count, sizes.product(group.domain), summary=summary)]
+
+    def _store_results(self) -> None:
+        """Write what is stored once for each column."""
+        results = [r for r in self.group.roots if self.is_result(r)]
+        if results:
+            self.nest.open(For(self.variables[self.group.outer[-1]], "first", "last"))
+            for root in results:
+                self.store_root(root, self.group.outer)
+            self.nest.close()
+
+    def _open_block(self, blocks: Dim, chunks: Dim = 1) -> None:
+        """The parallel loop over blocks of columns, chunks of rows, and the axes that lead; defines their variables."""
+        nest, group = self.nest, self.group
+        *lead, vector = group.outer
+        rest = nest.fresh("item")
+        scope = nest.open(For(rest, "begin", "end"))
+        count = self._paren(nest.size(blocks))
+        nest.emit(Let("first", f"({rest} % {count})*{COLUMN_BLOCK}"))
+        nest.emit(Let("last", f"min(first + {COLUMN_BLOCK}, {nest.size(group.domain[vector])})"))
+        scope.variables.add("first")
+        if chunks != 1:
+            rest = self._quotient(rest, count)
+            count = self._paren(nest.size(chunks))
+            nest.emit(Let("chunk", f"{rest} % {count}"))
+            scope.variables.add("chunk")
+        if lead:
+            flat = self._quotient(rest, count, self.variables[lead[0]] if len(lead) == 1 else "")
+            scope.variables.add(flat)
+            if len(lead) > 1:
+                names = [self.variables[a] for a in lead]
+                self._decode(flat, names, [self._bound(a) for a in lead], scope.variables)
+
+    def _quotient(self, text: str, count: str, name: str = "") -> str:
+        name = name or self.nest.fresh("rest")
+        self.nest.emit(Let(name, f"{text} // {count}"))
+        return name
 
     def _keep_column_values(self, folds: list[Node], stores: list[Node]) -> None:
         """Values of a column that the next pass over its rows needs, computed once instead of in every row."""
@@ -101,16 +121,7 @@ class ColumnLowering(GroupLowering):
         acc = {f.number: self._columns(f, f"{f.op.name}s") for f in folds}
         lost = {f.number: self._columns(f, "losts") for f in sums}
         part = dict(acc) | {f.number: self._columns(f, "runs") for f in sums}
-        extent = nest.size(self._reduced_extent())
-        if folds:
-            nest.open(For(name, "first", "last"))
-        for f in folds:
-            start = scalar.fold_start(f.op.name, f.type.code, extent)
-            nest.store(acc[f.number], slot, self._wide(start))
-            if f.number in lost:
-                nest.store(lost[f.number], slot, self._wide(tuple(self._zero_text(f) for _ in start)))
-        if folds:
-            nest.close()
+        self._start_columns(folds, acc, lost, name, slot)
         opened = 0
         for axis in group.reduced[:-1]:
             nest.open(For(self.variables[axis], "0", nest.size(group.domain[axis])))
@@ -144,18 +155,40 @@ class ColumnLowering(GroupLowering):
         if sums:
             nest.open(For(name, "first", "last"))
             for f in sums:
-                a, c, p = (
-                    self._names(nest.load(x[f.number], slot, nest.scopes[-1])) for x in (acc, lost, part)
-                )
-                a2, c2 = tuple(nest.fresh("acc") for _ in a), tuple(nest.fresh("rest") for _ in a)
-                for new, old in zip((*a2, *c2), (*a, *c), strict=True):
-                    nest.emit(Let(new, old))
-                self.two_sum(f, a2, c2, p)
-                nest.store(acc[f.number], slot, self._wide(a2))
-                nest.store(lost[f.number], slot, self._wide(c2))
+                part_names = self._names(nest.load(part[f.number], slot, nest.scopes[-1]))
+                self._add_compensated(f, acc[f.number], lost[f.number], part_names, slot)
             nest.close()
         nest.close(opened)
         self._settle_columns(folds, acc, lost, name, slot)
+
+    def _start_columns(
+        self, folds: list[Node], acc: dict[int, Storage], lost: dict[int, Storage], name: str, slot: Index
+    ) -> None:
+        """Accumulators at the values folds start from."""
+        if not folds:
+            return
+        nest = self.nest
+        extent = nest.size(self._reduced_extent())
+        nest.open(For(name, "first", "last"))
+        for f in folds:
+            start = scalar.fold_start(f.op.name, f.type.code, extent)
+            nest.store(acc[f.number], slot, self._wide(start))
+            if f.number in lost:
+                nest.store(lost[f.number], slot, self._wide(tuple(self._zero_text(f) for _ in start)))
+        nest.close()
+
+    def _add_compensated(
+        self, fold: Node, acc: Storage, lost: Storage, part: tuple[str, ...], slot: Index
+    ) -> None:
+        """`acc + lost` += `part`, for one column."""
+        nest = self.nest
+        a, c = (self._names(nest.load(x, slot, nest.scopes[-1])) for x in (acc, lost))
+        a2, c2 = tuple(nest.fresh("acc") for _ in a), tuple(nest.fresh("rest") for _ in a)
+        for new, old in zip((*a2, *c2), (*a, *c), strict=True):
+            nest.emit(Let(new, old))
+        self.two_sum(fold, a2, c2, part)
+        nest.store(acc, slot, self._wide(a2))
+        nest.store(lost, slot, self._wide(c2))
 
     def _settle_columns(
         self, folds: list[Node], acc: dict[int, Storage], lost: dict[int, Storage], name: str, slot: Index

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .. import sizes
 from ..errors import SpecError
-from ..graph import Graph
+from ..graph import Graph, topological
 from ..loops import Kernel
 from ..ops.names import RESERVED
 from ..program import (
@@ -25,12 +25,13 @@ from ..program import (
     Stride,
 )  # fmt: skip
 from ..sizes import Dim
-from .access import accesses
+from .access import accesses, domain_of
 from .blocks import BlockLowering
 from .columns import ColumnLowering
 from .group_lowering import GroupLowering
 from .maps import MapLowering
 from .nest import Nest, Storage
+from .panels import PanelLowering
 from .partition import Group, is_buffer, partition
 from .rows import RowLowering
 from .sequential import ExtremeLowering, ScanLowering
@@ -273,12 +274,18 @@ class Scheduler:
         if not group.reduced:
             return MapLowering(*common)
         if not group.outer:
-            second = self._nest(status)
-            second.name = f"{self.graph.name}_{len(self.kernels) + 1}"
-            return BlockLowering(*common, self.new_temporary, second)
+            return BlockLowering(*common, self.new_temporary, self._second(status))
         if len(group.domain) - 1 in group.reduced:
             return RowLowering(*common)
+        if len(group.reduced) == 1 and _folds_once(group):
+            return PanelLowering(*common, self.new_temporary, self._second(status))
         return ColumnLowering(*common)
+
+    def _second(self, status: object) -> Nest:
+        """The nest after the one that is being lowered."""
+        nest = self._nest(status)
+        nest.name = f"{self.graph.name}_{len(self.kernels) + 1}"
+        return nest
 
     def _call(self, kernel: Kernel) -> None:
         number = len(self.kernels)
@@ -311,6 +318,16 @@ class Scheduler:
                 collapse,
             )
         )
+
+
+def _folds_once(group: Group) -> bool:
+    """True when no fold depends on another, and nothing is stored for each element of the domain."""
+    folds = {r.number for r in group.roots if r.op.kind == "reduce"}
+    inner = [r for r in group.roots if r.op.kind == "reduce" or domain_of(r)[0] == group.domain]
+    if len(inner) != len(folds):
+        return False
+    seen = {n.number for f in inner for n in topological(f.operands)}
+    return not folds & seen
 
 
 def separate_outputs(graph: Graph) -> None:
