@@ -157,8 +157,6 @@ def fold_bound(
     spread = 2 * (n - 1) * eps * total
     bound = np.where(total >= float(limits.max) / 4, np.inf, moved + spread)
     if op == "sum":
-        if v.dtype.kind in "fc" and n > 1:  # which zero a sum of zeros is, where the terms do not say
-            bound = bound + np.where((total == 0) & whole.all(**kw), 1e-300, 0.0)
         return rounded(bound, r)
     if op == "mean":
         return rounded(bound / n + eps * magnitude(r), r)

@@ -52,10 +52,15 @@ def identity(node: Node) -> Index:
     return squeezed(node.operands[0].shape if node.op.kind == "reduce" else node.shape)
 
 
+def settled(node: Node, index: Index) -> Index:
+    """The index of `node` with 0 along axes of size 1, where there is nothing else: one spelling for one element."""
+    return tuple(0 if d == 1 else i for i, d in zip(index, node.shape, strict=True))
+
+
 def map_index(node: Node, index: Index) -> Index:
     """The operand index that a view reads for its own `index`."""
     values = {axis_name(a): i for a, i in enumerate(index)}
-    return tuple(sizes.substitute(d, values) for d in node.params["map"])
+    return settled(node.operands[0], tuple(sizes.substitute(d, values) for d in node.params["map"]))
 
 
 def operand_uses(node: Node, index: Index) -> list[tuple[Node, Index]]:
@@ -85,7 +90,8 @@ def operand_uses(node: Node, index: Index) -> list[tuple[Node, Index]]:
         read: list[Dim] = list(rest)
         for axis in sorted(axes):
             read.insert(axis, sizes.name(f"?{node.number}.{axis}"))
-        return [(node.operands[0], tuple(read)), *((o, indices) for o in node.operands[1:])]
+        x = node.operands[0]
+        return [(x, settled(x, tuple(read))), *((o, indices) for o in node.operands[1:])]
     if kind in ("reshape", "library"):
         return [(o, squeezed(o.shape)) for o in node.operands]
     return []
@@ -107,7 +113,7 @@ def concat_indices(node: Node, index: Index) -> list[Index]:
     for operand in node.operands:
         at = list(index)
         at[axis] = index[axis] - start
-        found.append(tuple(at))
+        found.append(settled(operand, tuple(at)))
         start = start + operand.shape[axis]
     return found
 
@@ -143,7 +149,7 @@ def update_index(node: Node, index: Index) -> tuple[list[tuple[str, Dim, Dim]], 
         else:
             conditions += [("ge", offset, 0), ("multiple", offset, step), ("lt", offset, length * step)]
             at[axis] = sizes.floordiv(offset, step)
-    return conditions, tuple(at)
+    return conditions, settled(value, tuple(at))
 
 
 def accesses(root: Node, roots: set[int]) -> list[Access]:

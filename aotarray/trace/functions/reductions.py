@@ -49,6 +49,9 @@ def fold(trace: Trace, name: str, x: Node, axes: Sequence[int], keepdims: bool =
         node = trace.graph.apply(name, (x,), here(), axes=axes)
     else:
         node = views.drop_axes(x.shape, axes).read(trace.graph, x) if axes else x
+        if name == "sum" and node.dtype.kind in "fc":  # NumPy adds to 0.0, which turns -0.0 into 0.0
+            zero = promote.broadcast_node(trace, trace.graph.literal(0, node.dtype, here()), node.shape)
+            node = trace.graph.apply("add", (node, zero), here())
     return keep(trace, node, axes) if keepdims else node
 
 
