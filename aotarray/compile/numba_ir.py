@@ -73,6 +73,14 @@ def _scalar_function(name: str) -> Any:
 
         return call2
 
+    if function.arity == 4:
+
+        @intrinsic
+        def call4(typingctx: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+            return typed((a, b, c, d))
+
+        return call4
+
     @intrinsic
     def call3(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
         return typed((a, b, c))

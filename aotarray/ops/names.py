@@ -14,4 +14,6 @@ _OTHERS = """
 """
 
 #: Python's words, scalar functions, dtypes and the kernels' own parameters
-RESERVED = frozenset((*keyword.kwlist, *OPS, *_OTHERS.split()))
+RESERVED = frozenset(
+    (*keyword.kwlist, *OPS, *(f"complex_{n}_{part}" for n in OPS for part in ("real", "imag")), *_OTHERS.split())
+)

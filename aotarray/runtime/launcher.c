@@ -1552,6 +1552,7 @@ COMPLEX_FUNCTIONS(DEFINE_COMPLEX)
     static real complex inverse_##suffix(real complex b)                                        \
     {                                                                                           \
         real ratio, scale; /* R. L. Smith, Algorithm 116, CACM 1962 */                          \
+        if (re(b) == 0 && im(b) == 0) return pack((real)INFINITY, (real)NAN);                   \
         if ((re(b) < 0 ? -re(b) : re(b)) >= (im(b) < 0 ? -im(b) : im(b))) {                     \
             ratio = im(b) / re(b);                                                              \
             scale = 1 / (re(b) + im(b) * ratio);                                                \

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from aotarray.vecmath import (  # noqa: F401  (each registers its functions)
+    complex_functions,
     conversions,
     error_function,
     exponential,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+from aotarray.vecmath.complex_functions import IMPORTED, pair_definition
 from aotarray.vecmath.registry import BODIES, FUNCTIONS, LANES, RARE, Body
 from aotarray.vecmath.trace import LLVM, PURE, Builder
 
@@ -36,8 +37,8 @@ def definitions(symbols: Iterable[str]) -> str:
     """One module that defines `symbols` and all they call, as internal functions to be inlined.
 
     The same symbols, in any order, give the same text. What it declares but does not define are LLVM
-    intrinsics. Functions named in `llvm.compiler.used` are the vector forms of rare calls: link and inline
-    the others before vectorising, inline those (they are `alwaysinline`) after.
+    intrinsics and the launcher's `aot_c_*`. Functions named in `llvm.compiler.used` are the vector forms of
+    rare calls: link and inline the others before vectorising, inline those (they are `alwaysinline`) after.
     """
     texts: dict[str, str] = {}
     declares: dict[str, str] = {}
@@ -52,7 +53,7 @@ def definitions(symbols: Iterable[str]) -> str:
         tables.update(found)
         used += vectors
         for callee, declare in called:
-            if callee.startswith("llvm."):
+            if callee.startswith(("llvm.", "aot_c_")):
                 declares[callee] = declare
             else:
                 pending.append(callee)
@@ -69,6 +70,9 @@ def definitions(symbols: Iterable[str]) -> str:
 def _define(name: str) -> Parts:
     if name.startswith("aot_exact_fma_"):
         return _exact_fma(name.removeprefix("aot_exact_fma_"))
+    if name.removeprefix("aot_complex_").rpartition("_")[0] in IMPORTED.values():
+        text, declared = pair_definition(name)
+        return text, (declared,), (), ()
     if name.removeprefix("aot_") in RARE:
         return _rare(name, *RARE[name.removeprefix("aot_")])
     function, dtype = split_symbol(name)

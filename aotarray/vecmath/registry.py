@@ -13,12 +13,16 @@ Body = Callable[..., Scalar]
 
 @dataclass(frozen=True)
 class ScalarFunction:
-    """One function: `result` is "same" (the arguments' dtype), "bool", or a dtype."""
+    """One function: `result` is "same" (the arguments' dtype), "bool", or a dtype.
+
+    `imported` functions call one of the launcher's C functions.
+    """
 
     name: str
     arity: int
     dtypes: tuple[str, ...]
     result: str = "same"
+    imported: bool = False
 
     def result_dtype(self, dtype: str) -> str:
         """The dtype of the result for arguments of `dtype`."""
@@ -42,6 +46,18 @@ def define(name: str, *dtypes: str, result: str = "same") -> Callable[[Body], Bo
         arity = body.__code__.co_argcount
         known = FUNCTIONS.get(name, ScalarFunction(name, arity, (), result))
         FUNCTIONS[name] = ScalarFunction(name, arity, known.dtypes + dtypes, known.result)
+        for dtype in dtypes:
+            BODIES[name, dtype] = body
+        return body
+
+    return register
+
+
+def define_imported(name: str, *dtypes: str) -> Callable[[Body], Body]:
+    """Register a body that calls a C function; plain Python asks NumPy."""
+
+    def register(body: Body) -> Body:
+        FUNCTIONS[name] = ScalarFunction(name, body.__code__.co_argcount, dtypes, imported=True)
         for dtype in dtypes:
             BODIES[name, dtype] = body
         return body

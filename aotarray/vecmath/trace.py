@@ -68,6 +68,16 @@ class Builder:
         listed = ", ".join(f"{self.type(v.dtype)} {v.text}" for v in operands)
         return self.emit(f"call {self.type(dtype)} @{name}({listed}){attributes}", dtype)
 
+    def call_part(self, name: str, part: int, *operands: Value) -> Value:
+        """One of the two values of operands' dtype that `name` gives."""
+        dtype = operands[0].dtype
+        pair = f"{{ {self.type(dtype)}, {self.type(dtype)} }}"
+        types = ", ".join(self.type(v.dtype) for v in operands)
+        self.called[name] = f"declare {pair} @{name}({types})"
+        listed = ", ".join(f"{self.type(v.dtype)} {v.text}" for v in operands)
+        both = self.emit(f"call {pair} @{name}({listed})", dtype)
+        return self.emit(f"extractvalue {pair} {both.text}, {part}", dtype)
+
     def intrinsic(self, name: str, *operands: Value) -> Value:
         """An LLVM intrinsic overloaded on its operands' one dtype."""
         kind = LLVM[operands[0].dtype].replace("double", "f64").replace("float", "f32")
