@@ -54,19 +54,37 @@ def _shape(node: Node, env: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _view(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> np.ndarray:
-    """An affine map is an offset and a stride for each output axis."""
+    """Element (i, j, ...) is the operand's at the map's indices."""
     x, shape = operands[0], _shape(node, env)
+    grids = np.ogrid[tuple(slice(n) for n in shape)]
+    values = {**env, **{axis_name(a): grid for a, grid in enumerate(grids)}}
+    index = []
+    for dim, extent in zip(node.params["map"], x.shape, strict=True):
+        position = np.asarray(_position(dim, values))
+        assert 0 in shape or (0 <= position.min() and position.max() < extent), f"{node!r} leaves its operand"
+        index.append(np.clip(position, 0, max(extent - 1, 0)))
     if 0 in shape:
         return np.empty(shape, node.dtype)
-    index: list[Dim] = [sizes.substitute(d, env) for d in node.params["map"]]
-    zero = {axis_name(a): 0 for a in range(len(shape))}
-    origin = tuple(sizes.evaluate(d, zero) for d in index)
-    strides = []
-    for a in range(len(shape)):
-        step = [sizes.evaluate(d, {**zero, axis_name(a): 1}) - o for d, o in zip(index, origin, strict=True)]
-        strides.append(sum(s * t for s, t in zip(step, x.strides, strict=True)))
-    base = x[tuple(slice(o, None) for o in origin)] if x.ndim else x
-    return np.lib.stride_tricks.as_strided(base, shape, tuple(strides), writeable=False)
+    return np.broadcast_to(x[tuple(index)], shape)
+
+
+_CALLS = {"floordiv": np.floor_divide, "mod": np.remainder, "min": np.minimum, "max": np.maximum}
+
+
+def _position(dim: Dim, values: Mapping[str, Any]) -> Any:
+    """An index expression for all elements at once."""
+    if isinstance(dim, int):
+        return dim
+    total: Any = 0
+    for monomial, coefficient in dim.terms:
+        term: Any = coefficient
+        for atom in monomial:
+            if isinstance(atom, str):
+                term = term * values[atom]
+            else:
+                term = term * _CALLS[atom.name](*(_position(a, values) for a in atom.args))
+        total = total + term
+    return total
 
 
 def _cast(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:

@@ -157,9 +157,27 @@ def _view(node: Node, graph: Graph, known: frozenset[str]) -> None:
         _check(
             node, sizes.names(dim) <= axes | known, f"index {dim} has a name that is neither axis nor size"
         )
-        for axis in axes:
-            _check(node, sizes.linear_coefficient(dim, axis) is not None, f"index {dim} is not affine")
+        _check(node, _is_affine(dim, axes), f"index {dim} is neither affine nor clamped")
         _inside(node, dim, extent)
+
+
+def _is_affine(index: Dim, axes: set[str]) -> bool:
+    """True for sums of axes times sizes, and the smaller or larger of two such."""
+    if isinstance(index, int):
+        return True
+    for monomial, _ in index.terms:
+        moving = [a for a in monomial if (a in axes if isinstance(a, str) else _moves(a.args, axes))]
+        clamped = (
+            isinstance(a, str) or (a.name in ("min", "max") and all(_is_affine(d, axes) for d in a.args))
+            for a in moving
+        )
+        if len(moving) > 1 or not all(clamped):
+            return False
+    return True
+
+
+def _moves(dims: tuple[Dim, ...], axes: set[str]) -> bool:
+    return any(sizes.names(d) & axes for d in dims)
 
 
 def _inside(node: Node, index: Dim, extent: Dim) -> None:
