@@ -46,7 +46,7 @@ class BlockLowering(GroupLowering):
         nest.emit(Let("first", f"{block}*{REDUCTION_BLOCK}"))
         nest.emit(Let("last", f"min(first + {REDUCTION_BLOCK}, {extent})"))
         sums = [f for f in self.folds if self._is_float_sum(f)]
-        acc = {f.number: self._start(f, "acc", "1") for f in self.folds}
+        acc = {f.number: self._start(f, "acc") for f in self.folds}
         lost = {f.number: self._zeros(f, "lost") for f in sums}
         depth = len(nest.scopes)
         if len(group.domain) > 1:
@@ -93,8 +93,8 @@ class BlockLowering(GroupLowering):
         nest.inline_root = {r.number for r in self.group.roots if r.op.name not in ("input", "constant")}
         # What reads the results must not move out of the loop that makes them.
         nest.open(For(nest.fresh("once"), "begin", "end")).guard = True
-        count, extent = nest.size(blocks), nest.size(total)
-        acc = {f.number: self._start(f, "acc", extent) for f in self.folds}
+        count = nest.size(blocks)
+        acc = {f.number: self._start(f, "acc") for f in self.folds}
         sums = [f for f in self.folds if self._is_float_sum(f)]
         lost = {f.number: self._zeros(f, "lost") for f in sums}
         block = nest.fresh("block")

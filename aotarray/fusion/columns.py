@@ -168,10 +168,9 @@ class ColumnLowering(GroupLowering):
         if not folds:
             return
         nest = self.nest
-        extent = nest.size(self._reduced_extent())
         nest.open(For(name, "first", "last"))
         for f in folds:
-            start = scalar.fold_start(f.op.name, f.type.code, extent)
+            start = scalar.fold_start(f.op.name, f.type.code)
             nest.store(acc[f.number], slot, self._wide(start))
             if f.number in lost:
                 nest.store(lost[f.number], slot, self._wide(tuple(self._zero_text(f) for _ in start)))

@@ -138,9 +138,9 @@ class GroupLowering:
     def _is_float_sum(self, fold: Node) -> bool:
         return fold.op.name == "sum" and fold.dtype.kind in "fc"
 
-    def _start(self, fold: Node, stem: str, extent: str) -> tuple[str, ...]:
+    def _start(self, fold: Node, stem: str) -> tuple[str, ...]:
         """Declare accumulators with the value the fold starts from."""
-        texts = scalar.fold_start(fold.op.name, fold.type.code, extent)
+        texts = scalar.fold_start(fold.op.name, fold.type.code)
         names = tuple(self.nest.fresh(stem) for _ in texts)
         for name, text in zip(names, texts, strict=True):
             self.nest.emit(Let(name, text))

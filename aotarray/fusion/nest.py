@@ -19,7 +19,7 @@ from ..graph import Graph, Node, literal_value
 from ..loops import For, If, Integer, Kernel, Let, Pointer, Statement, Store
 from ..sizes import Dim
 from . import scalar
-from .access import Index, concat_indices, gather_split, map_index, update_index
+from .access import Index, concat_indices, gather_split, map_index, settled, update_index
 
 Value = Union[str, tuple[str, str]]
 #: how a stored buffer is typed in memory
@@ -433,7 +433,7 @@ class Nest:
             tests.append((axis, position, extent, f"{wrapped} >= 0 and {wrapped} < {extent}"))
         choice = If(" and ".join(test for *_, test in tests))
         self.emit(choice)
-        self._branch(choice.then, names, x, tuple(read[a] for a in range(len(x.shape))))
+        self._branch(choice.then, names, x, settled(x, tuple(read[a] for a in range(len(x.shape)))))
         self.scopes.append(Scope(choice.orelse, guard=True))
         assert self.status_needed is not None
         for axis, position, extent, test in tests:
@@ -458,7 +458,7 @@ class Nest:
         operand = node.operands[0]
         axes = sorted(node.params["axes"])
         code = node.type.code
-        parts: tuple[str, ...] = ()
+        parts = scalar.fold_start("sum", code) if node.op.name == "sum" else ()
         for position in itertools.product(*(range(int(str(operand.shape[a]))) for a in axes)):
             full: list[Dim] = list(index)
             for axis, at in zip(axes, position, strict=True):
@@ -470,7 +470,7 @@ class Nest:
                 parts = tuple(self._let(self.scopes[-1], text, str(node.where)) for text in updated)
             else:
                 parts = values
-        parts = parts or scalar.fold_start(node.op.name, code, "0")
+        parts = parts or scalar.fold_start(node.op.name, code)
         if code == "f16" and node.op.name == "sum":
             parts = (self._let(self.scopes[-1], f"half_to_float(float_to_half({parts[0]}))", ""),)
         return self._as_value(parts)

@@ -42,7 +42,7 @@ class PanelLowering(ColumnLowering):
         place = self._partial_index()
         nest.open(For(vector, "first", "last"))
         for f in self.folds:
-            nest.store(self.partials[f.number], place, self._wide(scalar.fold_start(f.op.name, f.type.code, "1")))
+            nest.store(self.partials[f.number], place, self._wide(scalar.fold_start(f.op.name, f.type.code)))
         nest.close()
         top, bottom = nest.fresh("top"), nest.fresh("bottom")
         nest.emit(Let(top, f"{'chunk' if self.chunks != 1 else 0}*{PANEL_ROWS}"))

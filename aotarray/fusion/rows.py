@@ -46,11 +46,9 @@ class RowLowering(GroupLowering):
     ) -> None:
         """One pass over the row: fold, store, and keep what later passes need."""
         nest, group = self.nest, self.group
-        extent = self._reduced_extent()
-        extent_text = nest.size(extent)
         last = group.reduced[-1]
         acc = {
-            f.number: self._start(f, f"{f.op.name}_" if f.op.name in _BUILTINS else f.op.name, extent_text)
+            f.number: self._start(f, f"{f.op.name}_" if f.op.name in _BUILTINS else f.op.name)
             for f in folds
         }
         sums = [f for f in folds if self._is_float_sum(f)]

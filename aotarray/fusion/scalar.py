@@ -64,6 +64,8 @@ def spell(op: Op, codes: Sequence[str], result: str, operands: Sequence[Value], 
     if any(isinstance(o, tuple) for o in operands) or result in PART:
         return _complex(op, codes, result, operands, let)
     texts = [o for o in operands if isinstance(o, str)]
+    if set(codes) == {"i64", "u64"} and op.name in _MIXED:
+        return _compare_signs(op.name, texts if codes[0] == "i64" else texts[::-1], codes[0] == "i64")
     text = _spell_real(op, codes[-1] if op.name == "where" else codes[0], result, texts)
     return _round_half(text) if result == "f16" and op.name not in _EXACT_IN_HALF else text
 
@@ -75,6 +77,23 @@ _EXACT_IN_HALF = {"where", "negative", "positive", "absolute", "fabs", "maximum"
 
 def _round_half(text: str) -> str:
     return f"half_to_float(float_to_half({text}))"
+
+
+#: comparison -> the same with its operands swapped
+_MIXED = {
+    "less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal",
+    "equal": "equal", "not_equal": "not_equal",
+}  # fmt: skip
+
+
+def _compare_signs(name: str, texts: Sequence[str], in_order: bool) -> str:
+    """An int64 compared with a uint64 by value: neither dtype holds both."""
+    signed, unsigned = texts
+    name = name if in_order else _MIXED[name]
+    symbol = str(OPS[name].template("i")).format("", "").strip()
+    if name in ("less", "less_equal", "not_equal"):
+        return f"({signed} < 0) | (uint64({signed}) {symbol} {unsigned})"
+    return f"({signed} >= 0) & (uint64({signed}) {symbol} {unsigned})"
 
 
 def _spell_real(op: Op, code: str, result: str, texts: Sequence[str]) -> str:
@@ -228,16 +247,11 @@ _COMPLEX_RULES: dict[str, Callable[[Sequence[Pair], Let], Value]] = {
 }
 
 
-def fold_start(op: str, code: str, extent: str) -> tuple[str, ...]:
-    """The value a fold starts from. A sum starts from -0.0, so that a sum of negative zeros stays one."""
+def fold_start(op: str, code: str) -> tuple[str, ...]:
+    """The value a fold starts from. As in NumPy a sum starts from 0.0: a sum of negative zeros is 0.0."""
     part = PART.get(code, code)
     if op == "sum":
-        if part[0] != "f":
-            return (str(_real(0, code)),)
-        zero = "-0.0" if extent.isdigit() and extent != "0" else "0.0" if extent == "0" else ""
-        text = zero or f"where({extent} > 0, -0.0, 0.0)"
-        text = text if part == "f64" else f"float32({text})"
-        return (text,) * (2 if code in PART else 1)
+        return (str(_real(0, part)),) * (2 if code in PART else 1)
     if op == "prod":
         return (str(_real(1, part)), str(_real(0, part))) if code in PART else (str(_real(1, code)),)
     if op in ("any", "all"):
@@ -251,6 +265,14 @@ def fold_start(op: str, code: str, extent: str) -> tuple[str, ...]:
         return (str(_real(-np.inf if op == "max" else np.inf, code)),)
     limits = np.iinfo(dtype)
     return (str(_real(limits.min if op == "max" else limits.max, code)),)
+
+
+def scan_start(op: str, code: str) -> tuple[str, ...]:
+    """The value a running fold starts from: one that changes no bit of the first element."""
+    part = PART.get(code, code)
+    if op == "sum" and part[0] == "f":
+        return (str(_real(-0.0, part)),) * (2 if code in PART else 1)
+    return fold_start(op, code)
 
 
 def fold(

@@ -33,7 +33,7 @@ class ScanLowering(_AlongAxis):
         self._open_items(outer)
         name = "prod" if root.op.name == "cumprod" else "sum"
         code = root.type.code
-        start = scalar.fold_start(name, code, "1")
+        start = scalar.scan_start(name, code)
         acc = tuple(nest.fresh("acc") for _ in start)
         for a, text in zip(acc, start, strict=True):
             nest.emit(Let(a, text))
@@ -69,7 +69,7 @@ class ExtremeLowering(_AlongAxis):
         """Two passes that both run on vectors: the extreme, then the first place that holds it."""
         nest, operand, axis = self.nest, root.operands[0], root.params["axis"]
         fold, code = ("max" if root.op.name == "argmax" else "min"), operand.type.code
-        nest.emit(Let(best, scalar.fold_start(fold, code, extent)[0]))
+        nest.emit(Let(best, scalar.fold_start(fold, code)[0]))
         index[axis] = sizes.name(position)
         nest.open(For(position, "0", extent))
         value = self._names(nest.value(operand, tuple(index)))[0]
