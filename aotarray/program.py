@@ -12,6 +12,7 @@ from typing import Literal, Union
 
 from .types import DTYPES as DTYPES
 
+
 @dataclass(frozen=True, slots=True)
 class Arg:
     """One array or scalar argument (a leaf of the argument tree).

@@ -60,7 +60,9 @@ class Signature:
             accepts_any = any(p.kind is p.VAR_KEYWORD for p in parameters.parameters.values())
             unknown = [s for s in static if s not in parameters.parameters]
             if unknown and not accepts_any:
-                raise ValueError(f"static_argnames: {function_name(function)} has no parameter {unknown[0]!r}")
+                raise ValueError(
+                    f"static_argnames: {function_name(function)} has no parameter {unknown[0]!r}"
+                )
         return cls(function_name(function), parameters, tuple(static))
 
     def form(self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Any]) -> Hashable | None:
@@ -103,7 +105,9 @@ class Signature:
                 try:
                     hash(value)
                 except TypeError:
-                    raise TypeError(f"{self.name}(): static argument {name!r} must be hashable, not a {type(value).__name__}") from None
+                    raise TypeError(
+                        f"{self.name}(): static argument {name!r} must be hashable, not a {type(value).__name__}"
+                    ) from None
                 statics.append((name, value))
                 structures.append(None)
                 continue
@@ -156,7 +160,9 @@ class Signature:
         open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values()) or not self.parameters
         for name in named:
             if name not in parameters and not open_ended:
-                raise SpecError(f"spec {text!r}: {self.name}() has no parameter {name!r}; it has {', '.join(parameters)}")
+                raise SpecError(
+                    f"spec {text!r}: {self.name}() has no parameter {name!r}; it has {', '.join(parameters)}"
+                )
         try:
             bound = self.bind(*self._templates(positional, named))
         except TypeError as error:
@@ -164,7 +170,9 @@ class Signature:
         leaves = [v if isinstance(v, ArrayType) else _default_type(v) for v in bound.leaves]
         return bound, leaves
 
-    def _templates(self, positional: list[Any], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _templates(
+        self, positional: list[Any], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return tuple(_template(s) for s in positional), {n: _template(s) for n, s in named.items()}
 
 
@@ -200,7 +208,9 @@ def dim_of(dim: spec.DimExpr) -> Dim:
         return dim
     if isinstance(dim, str):
         if dim in RESERVED:
-            raise SpecError(f"a size cannot be called {dim!r}: the generated source has a function of this name")
+            raise SpecError(
+                f"a size cannot be called {dim!r}: the generated source has a function of this name"
+            )
         return sizes.name(dim)
     left, right = dim_of(dim.left), dim_of(dim.right)
     if dim.op == "+":
