@@ -157,6 +157,10 @@ def test_empty_axes_everywhere(shape):
     check(lambda x: (np.concatenate([x, x]), (x > 0).any(0), (x > 0).all(-1), x.mean(0), x.var(-1)), x)
 
 
+def test_a_fold_of_nothing_beside_an_axis_of_unknown_size():
+    check(lambda x: (x[:, -1:-1:-1, 1:-1:-1].sum(axis=(1, 2)), x[:, 2:2].prod(axis=(1, 2))), np.ones((2, 3, 4)))
+
+
 def test_extremes_of_nothing_raise_numpys_error():
     for method in ("max", "min", "argmax", "argmin"):
         for arguments in ((np.zeros(0),), (np.zeros((0, 3)), 0), (np.zeros((3, 0)), 1)):
