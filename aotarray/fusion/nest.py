@@ -459,7 +459,10 @@ class Nest:
         axes = sorted(node.params["axes"])
         code = node.type.code
         parts = scalar.fold_start("sum", code) if node.op.name == "sum" else ()
-        for position in itertools.product(*(range(int(str(operand.shape[a]))) for a in axes)):
+        extents = [operand.shape[a] for a in axes]
+        if sizes.product(extents) == 0:  # the other extents may be sizes
+            extents = [0]
+        for position in itertools.product(*(range(d) for d in extents if isinstance(d, int))):
             full: list[Dim] = list(index)
             for axis, at in zip(axes, position, strict=True):
                 full.insert(axis, at)

@@ -10,7 +10,7 @@ import numpy as np
 from ... import sizes
 from ...errors import UnsupportedError
 from ...sizes import Dim
-from .. import promote
+from .. import promote, views
 from ..context import here
 from ..size_value import as_dim
 from ..tracer import Tracer
@@ -113,6 +113,8 @@ def _pad_axis(x: Any, axis: int, widths: tuple[Dim, Dim], mode: str, values: tup
         if x.trace.hint(extent) == 0:
             raise ValueError(f"{here()}: {message}")
         x.trace.graph.require("ge", extent, 1, message)
+    if mode == "edge":
+        return _clamped(x, axis, widths)
     parts = []
     for side, (width, value) in enumerate(zip(widths, values, strict=True)):
         if side == 1:
@@ -122,15 +124,21 @@ def _pad_axis(x: Any, axis: int, widths: tuple[Dim, Dim], mode: str, values: tup
     return concatenate(parts, axis)
 
 
+def _clamped(x: Any, axis: int, widths: tuple[Dim, Dim]) -> Tracer:
+    """The padded array as one view: beyond the ends it reads the ends."""
+    shape = x.node.shape
+    index = views.axes(len(shape))
+    index[axis] = sizes.minimum(sizes.maximum(index[axis] - widths[0], 0), shape[axis] - 1)
+    target = tuple(d + sum(widths) if k == axis else d for k, d in enumerate(shape))
+    return Tracer.of(x.trace, views.Affine(tuple(index), target).read(x.trace.graph, x.node))
+
+
 def _border(x: Any, axis: int, width: Dim, after: bool, mode: str, value: Any) -> Any:
     trace, extent = x.trace, x.node.shape[axis]
     shape = tuple(width if k == axis else d for k, d in enumerate(x.node.shape))
     if mode in ("constant", "empty"):
         node = promote.cast(trace, array(value, x).node, x.dtype)
         return Tracer.of(trace, promote.broadcast_node(trace, node, shape))
-    if mode == "edge":
-        edge = window(x, axis, extent - 1 if after else 0, 1)
-        return Tracer.of(trace, promote.broadcast_node(trace, edge.node, shape))
     if width == 1:
         inner = sizes.minimum(extent - 1, 1)
         start = {"reflect": extent - 1 - inner if after else inner, "symmetric": extent - 1 if after else 0,
