@@ -70,6 +70,8 @@ class Graph:
     input_names: list[str] = field(default_factory=list)
     #: relations of sizes that must hold: (relation, a, b, message)
     checks: list[tuple[str, Dim, Dim, str]] = field(default_factory=list)
+    #: sizes in the call that asked for the graph: what kernels may be tuned to, never what they rely on
+    hints: dict[str, int] = field(default_factory=dict)
     _interned: dict[Any, Node] = field(default_factory=dict, repr=False)
     _constant_numbers: dict[bytes, int] = field(default_factory=dict, repr=False)
     _count: int = 0

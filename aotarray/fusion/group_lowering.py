@@ -65,15 +65,18 @@ class GroupLowering:
             return f"{what} {domain}"
         return f"{what} {' x '.join(str(self.group.domain[a]) for a in axes) or 'one'} in {domain}"
 
-    def open_segments(self, begin: str, end: str) -> None:
-        """Loops over elements [begin, end) of the whole domain, row by row: two loops at the top."""
-        nest, names = self.nest, self.variables
-        inner = nest.extents[-1]
+    def open_segments(
+        self, begin: str, end: str, names: Sequence[str] = (), extents: Sequence[str] = ()
+    ) -> None:
+        """Loops over elements [begin, end) of the domain (or of the given loops), row by row: two loops at the top."""
+        nest = self.nest
+        names, extents = names or self.variables, extents or nest.extents
+        inner = extents[-1]
         outer = names[0] if len(names) == 2 else nest.fresh("row")
         row = For(outer, f"{begin} // {inner}", f"({end} - 1) // {inner} + 1")
         scope = nest.open(row)
         if len(names) > 2:
-            self._decode(outer, names[:-1], nest.extents[:-1], scope.variables)
+            self._decode(outer, names[:-1], extents[:-1], scope.variables)
         low, high = nest.fresh("low"), nest.fresh("high")
         nest.emit(Let(low, f"max({begin} - {outer}*{inner}, 0)"))
         nest.emit(Let(high, f"min({end} - {outer}*{inner}, {inner})"))

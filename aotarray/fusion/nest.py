@@ -66,6 +66,9 @@ class Nest:
         self.status: Storage | None = None
         self.status_needed: Callable[[str], Storage] | None = None
         self.inline_root: set[int] = set()
+        #: sizes taken to be constants in the branch that is being built, and strides that follow from them
+        self.assumed: dict[str, Dim] = {}
+        self.assumed_strides: dict[str, int] = {}
         self.kept: dict[tuple[int, Index], tuple[Storage, Index]] = {}
         self.counter = 0
         self.ops: dict[str, int] = {}
@@ -133,13 +136,21 @@ class Nest:
                         inner = sizes.product(place.shape[axis + 1 :])
                         usual = inner if isinstance(inner, int) else 0
                         self.integers[name] = Integer(name, 0, place.buffer, axis, usual)
-                    strides[axis] = sizes.name(name)
+                    strides[axis] = self._stride(name, place.shape[axis + 1 :])
             else:
                 strides[axis] = dense
                 dense = dense * self._dense_extent(place.shape[axis], index[axis])
         self._note_purity(place, index)
         terms = [self._term(i, s) for i, s in zip(index, strides, strict=True) if i != 0]
         return " + ".join(terms) or "0"
+
+    def _stride(self, name: str, inner: tuple[Dim, ...]) -> Dim:
+        """A stride parameter; a constant where sizes are assumed, which then belongs to what is assumed."""
+        dense = sizes.substitute(sizes.product(inner), self.assumed) if self.assumed else name
+        if not self.assumed or not isinstance(dense, int):
+            return sizes.name(name)
+        self.assumed_strides[name] = dense
+        return dense
 
     def _term(self, index: Dim, stride: Dim) -> str:
         """`index*stride` as source text."""
@@ -459,7 +470,7 @@ class Nest:
         axes = sorted(node.params["axes"])
         code = node.type.code
         parts = scalar.fold_start("sum", code) if node.op.name == "sum" else ()
-        extents = [operand.shape[a] for a in axes]
+        extents = [sizes.substitute(operand.shape[a], self.assumed) for a in axes]
         if sizes.product(extents) == 0:  # the other extents may be sizes
             extents = [0]
         for position in itertools.product(*(range(d) for d in extents if isinstance(d, int))):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from .. import sizes
 from ..graph import Node
-from ..loops import For, Kernel, Let
+from ..loops import For, If, Kernel, Let
 from .access import Index, domain_of, operand_uses
 from .group_lowering import RUN, GroupLowering
-from .nest import Storage
+from .nest import Scope, Storage
+from .partition import INLINE_REDUCTION
 
 #: values at least this dear are kept in the row's scratch instead of being computed in every pass
 KEEP_PRICE = 12
+#: sums of so few elements have the same bits in any vector order
+EXACT_ROW = 3
 #: folds whose accumulators would hide a Python function that source uses
 _BUILTINS = frozenset({"max", "min", "any", "all"})
 
@@ -21,6 +24,17 @@ class RowLowering(GroupLowering):
     def lower(self) -> list[Kernel]:
         nest, group = self.nest, self.group
         level = self.levels()
+        narrow = self._narrow()
+        if narrow:
+            choice = If("")
+            nest.emit(choice)
+            nest.scopes.append(Scope(choice.then, guard=True))
+            self._lower_narrow(narrow)
+            nest.scopes.pop()
+            choice.test = " and ".join(f"{nest.size(sizes.name(n))} == {v}" for n, v in narrow.items())
+            choice.test += "".join(f" and {n} == {v}" for n, v in sorted(nest.assumed_strides.items()))
+            nest.assumed = {}
+            nest.scopes.append(Scope(choice.orelse, guard=True))
         kept = self._kept(level)
         self._open_outer(group.outer)
         keep_places: dict[int, Storage] = {}
@@ -31,7 +45,7 @@ class RowLowering(GroupLowering):
         for root in group.roots:
             if self.is_result(root):
                 self.store_root(root, group.outer)
-        nest.close()
+        nest.close(2 if narrow else 1)
         rows = sizes.product(group.outer_shape)
         passes = max(level.values())
         summary = (
@@ -40,6 +54,38 @@ class RowLowering(GroupLowering):
         kept_ops = sorted({n.op.name for nodes in kept.values() for n in nodes})
         summary += f", keeping {', '.join(kept_ops)} in cache" if kept_ops else ""
         return [nest.finish(rows, sizes.product(group.domain), summary=summary)]
+
+    def _narrow(self) -> dict[str, int]:
+        """Sizes of a short row in the call that asked for the program, when rows may be written out.
+
+        The kernel then has a branch for exactly these sizes, in which a row is a few values, and another
+        for all sizes.
+        """
+        group, hints = self.group, self.graph.hints
+        total = self._reduced_extent()
+        names = sizes.names(total)
+        if not names or not names <= hints.keys() or any(hints[n] < 2 for n in names):
+            return {}
+        ordered = any(f.op.name in ("sum", "prod") and f.dtype.kind in "fc" for f in self.folds)
+        limit = EXACT_ROW if ordered else INLINE_REDUCTION
+        if sizes.evaluate(total, hints) > limit or max(self.levels().values()) > 1:
+            return {}
+        stored = [r for r in group.roots if r.op.kind != "reduce" and not self.is_outer(r)]
+        return {} if stored else {n: hints[n] for n in sorted(names)}
+
+    def _lower_narrow(self, narrow: dict[str, int]) -> None:
+        """Every row on its own, its folds written out: loops over the axes that are kept."""
+        nest, group = self.nest, self.group
+        nest.assumed = dict(narrow)
+        names = [self.variables[a] for a in group.outer]
+        if len(names) == 1:
+            nest.open(For(names[0], "begin", "end"))
+        else:
+            self.open_segments("begin", "end", names, [self._bound(a) for a in group.outer])
+        for root in group.roots:
+            if self.is_result(root):
+                self.store_root(root, group.outer)
+        nest.close(1 if len(names) == 1 else 2)
 
     def _row_loop(
         self, folds: list[Node], stores: list[Node], keep: list[Node], places: dict[int, Storage]

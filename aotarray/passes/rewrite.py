@@ -17,7 +17,7 @@ def same(graph: Graph, node: Node, operands: tuple[Node, ...]) -> Node:
 
 def rebuild(graph: Graph, rule: Rule) -> Graph:
     """A new graph in which every live node is what `rule` makes of it; inputs stay as they are."""
-    new = Graph(graph.name, constants=graph.constants, checks=list(graph.checks))
+    new = Graph(graph.name, constants=graph.constants, checks=list(graph.checks), hints=graph.hints)
     made: dict[int, Node] = {}
     for node, name in zip(graph.inputs, graph.input_names, strict=True):
         made[node.number] = new.input(node.type, name)

@@ -45,6 +45,7 @@ def trace_function(
     `hints` are the values of the named sizes in the call that asked for the trace, or None ahead of time.
     """
     trace = Trace(name, hints)
+    trace.graph.hints = dict(hints or {})
     leaves = []
     for kind, label in zip(types, names, strict=True):
         node = trace.graph.input(kind, label)
