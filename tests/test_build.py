@@ -19,6 +19,7 @@ from aotarray.aot.elf import read_dynamic
 from aotarray.errors import LinkError, SpecError
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+SIGNATURE = "(s: f64[n], k: f64[n], t: f64[n])"
 
 
 def load(path):
@@ -144,7 +145,7 @@ def test_files_beside_the_module(prices):
     names = sorted(p.name for p in prices.iterdir())
     assert names == ["bs_native.abi3.so", "bs_native.json", "bs_native.py.txt", "bs_native.pyi"]
     manifest = json.loads((prices / "bs_native.json").read_text())
-    assert manifest["functions"] == {"price": ["(s: f64[n], k: f64[n], t: f64[n])", "(s: f32[n], k: f32[n], t: f32[n])"]}
+    assert manifest["functions"] == {"price": [SIGNATURE, SIGNATURE.replace("64", "32")]}
     assert "black_scholes.py:" in (prices / "bs_native.py.txt").read_text()
     compile((prices / "bs_native.pyi").read_text(), "bs_native.pyi", "exec")
 
@@ -154,7 +155,8 @@ def test_versions_chosen_by_dtype(prices):
     for dtype in (np.float64, np.float32):
         call, put = module.price(*np.full((3, 5), 1.5, dtype))
         assert call.dtype == put.dtype == dtype
-    with pytest.raises(TypeError, match=re.escape("it takes: (s: f64[n], k: f64[n], t: f64[n]) or (s: f32[n], k: f32[n], t: f32[n])")):
+    both = f"it takes: {SIGNATURE} or {SIGNATURE.replace('64', '32')}"
+    with pytest.raises(TypeError, match=re.escape(both)):
         module.price(np.ones(3, np.int32), np.ones(3), np.ones(3))
     with pytest.raises(TypeError, match="has no version for"):
         module.price(np.ones((3, 3)), np.ones(3), np.ones(3))
@@ -181,7 +183,7 @@ def test_wrong_calls_in_pythons_words(prices):
     assert call.shape == (3,)
 
 
-@pytest.mark.parametrize("bad, text", [
+@pytest.mark.parametrize(("bad", "text"), [
     ([1.0, 2.0], "'s'.*list"), ("abc", "'s'.*str"), (None, "'s'"), (np.array(["a"]), "'s'"),
     (np.array([1, 2], object), "'s'.*object"), (np.array(["2020-01-01"], "M8[D]"), "'s'.*datetime"),
     (np.ones(2, ">f8"), "'s'.*big-endian"),
@@ -220,7 +222,7 @@ def test_out(prices):
 
 
 def test_trees_scalars_and_fixed_sizes(tmp_path):
-    def step(state, dt, weights={"a": 1.0}):
+    def step(state, dt, weights=("a", 1.0)):
         x, v = state["x"], state["v"]
         return {"x": x + v * dt, "v": (v, x.sum(axis=0))}, [x.shape[0] * 2]
 
@@ -240,7 +242,7 @@ def test_trees_scalars_and_fixed_sizes(tmp_path):
 def test_related_sizes_are_checked(tmp_path):
     built = aotarray.build(lambda x, y: x[1:] + y, "f64[n], f64[n - 1]", name="related_aot", out=tmp_path)
     module = load(built.path)
-    function = getattr(module, "function", None) or next(getattr(module, n) for n in dir(module) if not n.startswith("_"))
+    function = module.function
     np.testing.assert_array_equal(function(np.arange(4.0), np.ones(3)), np.arange(4.0)[1:] + 1)
     with pytest.raises(ValueError, match=r"size n - 1 is 3"):
         function(np.arange(4.0), np.ones(4))
@@ -263,8 +265,9 @@ def test_no_linker_says_what_to_install(tmp_path, monkeypatch):
     assert not list((tmp_path / "out").glob("*")) if (tmp_path / "out").exists() else True
 
 
-@pytest.mark.parametrize("spec, text", [
-    ("f64[n", "expected"), ("f65[n]", "f64"), ("f64[n], f64[n], f64[n]", "too many"), ("", "missing"), ("f64[2*n]", "stand alone"),
+@pytest.mark.parametrize(("spec", "text"), [
+    ("f64[n", "expected"), ("f65[n]", "f64"), ("f64[n], f64[n], f64[n]", "too many"), ("", "missing"),
+    ("f64[2*n]", "stand alone"),
 ])  # fmt: skip
 def test_bad_specs(tmp_path, spec, text):
     with pytest.raises(SpecError, match=text):
@@ -280,5 +283,6 @@ def test_same_input_same_source(tmp_path):
             "print(aotarray.lower(black_scholes.price, 'f64[n], f64[n], f64[n]').source)"
         )
         env = dict(os.environ, PYTHONHASHSEED=seed)
-        texts.append(subprocess.run([sys.executable, "-c", code, str(EXAMPLES)], capture_output=True, text=True, env=env, check=True).stdout)
+        command = [sys.executable, "-c", code, str(EXAMPLES)]
+        texts.append(subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout)
     assert texts[0] == texts[1]
