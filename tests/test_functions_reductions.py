@@ -62,7 +62,7 @@ KEYWORDS = [
     lambda x: np.diff(x, n=2, axis=0),
     lambda x: np.diff(x, prepend=0, append=1),
     lambda x: np.diff(x, n=9),
-    lambda x: np.trace(x, 1),
+    lambda x: (np.trace(x, 1), x.trace(-1, dtype=np.float32)),
 ]
 SUBTRACTING = [
     lambda x: np.gradient(x),

@@ -13,7 +13,7 @@ from types import FrameType
 import numpy as np
 
 from .. import sizes
-from ..errors import LeakError, SizeError, TraceError, UnsupportedError
+from ..errors import LeakError, SizeError, TraceError
 from ..graph import Graph, SourceLine
 from ..sizes import Dim
 
@@ -33,12 +33,6 @@ class Trace:
         self.hints = hints
         self.open = True
         self.thread = threading.get_ident()
-
-    def __call__(self, *args: object, **kwargs: object) -> None:
-        """What `x.trace()` reaches: an array's trace is the running one, not the method of that name."""
-        raise UnsupportedError(
-            f"{here()}: ndarray.trace() is not supported in compiled functions: use np.trace(x)"
-        )
 
     def fix(self, size: Dim, purpose: str) -> int:
         """The size as an int. In `jit` this makes it part of the key; in `build` it is an error."""

@@ -22,18 +22,18 @@ def get_item(x: Tracer, key: Any) -> Any:
     if _is_mask(key, x) and key.ndim == x.ndim and promote.known_array(key) is None:
         from .masked import Masked, mask_node
 
-        return Masked(Tracer.of(x.trace, x.node), mask_node(x.trace, key, x))
+        return Masked(Tracer.of(x._trace, x.node), mask_node(x._trace, key, x))
     basic, advanced = _split(x, key)
     view = (
-        x.view_through(_basic_lens(x.trace, x.node.shape, basic))
+        x.view_through(_basic_lens(x._trace, x.node.shape, basic))
         if not _is_whole(basic, x)
         else x.view_through(views.transpose(x.node.shape, range(x.ndim)))
     )
     if not advanced:
         # With integers alone NumPy gives a scalar: a copy, unlike a view without axes (`x[..., 0]`).
         scalar = not view.ndim and all(k is not Ellipsis for k in (key if isinstance(key, tuple) else (key,)))
-        return Tracer.of(x.trace, view.node) if scalar else view
-    return Tracer.of(x.trace, gather(x.trace, view.node, advanced, _position(advanced, key)))
+        return Tracer.of(x._trace, view.node) if scalar else view
+    return Tracer.of(x._trace, gather(x._trace, view.node, advanced, _position(advanced, key)))
 
 
 def set_item(x: Tracer, key: Any, value: Any) -> None:
@@ -41,14 +41,14 @@ def set_item(x: Tracer, key: Any, value: Any) -> None:
     if _is_mask(key, x):
         from .masked import mask_node
 
-        _write_masked(x, mask_node(x.trace, key, x), value)
+        _write_masked(x, mask_node(x._trace, key, x), value)
         return
     basic, advanced = _split(x, key)
     if advanced:
         raise UnsupportedError(
             f"{here()}: assignment through integer arrays is not supported; use np.where, or slices"
         )
-    x.view_through(_basic_lens(x.trace, x.node.shape, basic)).write(value)
+    x.view_through(_basic_lens(x._trace, x.node.shape, basic)).write(value)
 
 
 def _is_mask(key: Any, x: Tracer) -> bool:
@@ -62,20 +62,20 @@ def _write_masked(x: Tracer, mask: Node, value: Any) -> None:
 
     if isinstance(value, Masked):
         value = Masked(x, mask)._operand(value)
-        x.write(Tracer.of(x.trace, select(x.trace, mask, promote.cast(x.trace, value.node, x.dtype), x.node)))
+        x.write(Tracer.of(x._trace, select(x._trace, mask, promote.cast(x._trace, value.node, x.dtype), x.node)))
         return
-    node = promote.node_of(x.trace, value)
+    node = promote.node_of(x._trace, value)
     rest = x.ndim - len(mask.shape)
     while len(node.shape) > rest and node.shape[0] == 1:
-        node = views.drop_axes(node.shape, (0,)).read(x.trace.graph, node)
+        node = views.drop_axes(node.shape, (0,)).read(x._trace.graph, node)
     if len(node.shape) > rest:
         raise UnsupportedError(
             f"{here()}: x[mask] = array is not supported; use np.where(mask, array, x) with arrays of one "
             f"shape"
         )
     trailing = tuple(range(len(mask.shape), x.ndim))  # a mask of the leading axes holds for whole rows
-    wide = views.insert_axes(mask.shape, trailing).read(x.trace.graph, mask) if rest else mask
-    x.write(Tracer.of(x.trace, select(x.trace, wide, promote.cast(x.trace, node, x.dtype), x.node)))
+    wide = views.insert_axes(mask.shape, trailing).read(x._trace.graph, mask) if rest else mask
+    x.write(Tracer.of(x._trace, select(x._trace, wide, promote.cast(x._trace, node, x.dtype), x.node)))
 
 
 def _split(x: Tracer, key: Any) -> tuple[list[Any], dict[int, Node]]:
@@ -107,7 +107,7 @@ def _split(x: Tracer, key: Any) -> tuple[list[Any], dict[int, Node]]:
         ):
             basic.append(item)
         else:
-            advanced[axis] = _index_array(x.trace, item)
+            advanced[axis] = _index_array(x._trace, item)
             basic.append(slice(None))
             axis += 1
     return basic, advanced
@@ -124,7 +124,7 @@ def _without_masks(x: Tracer, items: list[Any]) -> list[Any]:
             axis += 0 if item is None else x.ndim - len(items) + 1 if item is Ellipsis else 1
             continue
         for extent, dim in zip(mask.shape, x.node.shape[axis : axis + mask.ndim], strict=False):
-            if x.trace.fix(dim, "a boolean mask") != extent:
+            if x._trace.fix(dim, "a boolean mask") != extent:
                 raise IndexError(f"{here()}: boolean index did not match indexed array along axis {axis}")
         found += list(np.nonzero(mask))
         axis += mask.ndim

@@ -23,11 +23,11 @@ _WAY_ROUND = "use np.where(mask, x, 0), where= of a reduction, or np.count_nonze
 class Masked(np.lib.mixins.NDArrayOperatorsMixin):
     """The elements of `value`, a traced array, where `mask` of the same shape holds."""
 
-    __slots__ = ("mask", "trace", "value")
+    __slots__ = ("_trace", "mask", "value")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, value: Tracer, mask: Node) -> None:
-        self.value, self.mask, self.trace = value, mask, value.trace
+        self.value, self.mask, self._trace = value, mask, value._trace
 
     @property
     def dtype(self) -> np.dtype:
@@ -118,7 +118,7 @@ def _reduction(name: str) -> Any:
         if axis not in (None, 0, -1) or kwargs.keys() - {"ddof"}:
             self._refuse(f"{name} with options")
         given = kwargs if dtype is None else {"dtype": dtype, **kwargs}
-        return getattr(self.value, name)(where=Tracer.of(self.trace, self.mask), **given)
+        return getattr(self.value, name)(where=Tracer.of(self._trace, self.mask), **given)
 
     return rule
 

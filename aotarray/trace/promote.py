@@ -24,7 +24,7 @@ _WEAK_DTYPE = {kind: np.dtype(kind) for kind in (bool, int, float, complex)}
 def node_of(trace: Trace, value: Any) -> Node:
     """Any operand as a node: tracer, size, Python scalar (weak), NumPy scalar, array or sequence of numbers."""
     if getattr(value, "_is_tracer", False):
-        if value.trace is not trace:
+        if value._trace is not trace:
             raise LeakError(
                 f"{here()}: this traced value belongs to another call; return it from the function "
                 "instead of keeping it"
@@ -65,7 +65,7 @@ def known_array(value: Any) -> np.ndarray | None:
     """The array behind `value` when its elements are known at trace time, else None."""
     if getattr(value, "_is_tracer", False):
         node: Node = value.node
-        return value.trace.graph.constants[node.params["index"]] if node.op.name == "constant" else None
+        return value._trace.graph.constants[node.params["index"]] if node.op.name == "constant" else None
     return None if is_traced(value) else np.asarray(value)
 
 

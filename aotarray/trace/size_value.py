@@ -22,14 +22,14 @@ SizeLike = Union[int, "SizeValue"]
 class SizeValue:
     """A named or derived size. `+ - * // %` with ints and sizes stay symbolic; asking for an int fixes it."""
 
-    __slots__ = ("dim", "trace")
+    __slots__ = ("_trace", "dim")
     # Set by tracer.py, so that arrays and NumPy scalars combine with sizes as traced values.
     __array_ufunc__: Any
     __array_function__: Any
 
     def __init__(self, dim: sizes.Size, trace: Trace) -> None:
         self.dim = dim
-        self.trace = trace
+        self._trace = trace
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -37,18 +37,18 @@ class SizeValue:
         return int
 
     def __index__(self) -> int:
-        return self.trace.fix(self.dim, "range, indexing or a function that takes an int")
+        return self._trace.fix(self.dim, "range, indexing or a function that takes an int")
 
     __int__ = __index__
 
     def __float__(self) -> float:
-        return float(self.trace.fix(self.dim, "float()"))
+        return float(self._trace.fix(self.dim, "float()"))
 
     def __bool__(self) -> bool:
-        return self.trace.decide(self.dim, "ne", 0)
+        return self._trace.decide(self.dim, "ne", 0)
 
     def __hash__(self) -> int:
-        return hash(self.trace.fix(self.dim, "a hash"))
+        return hash(self._trace.fix(self.dim, "a hash"))
 
     def __repr__(self) -> str:
         return str(self.dim)
@@ -56,14 +56,14 @@ class SizeValue:
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return str(self.dim) if not spec else format(self.trace.fix(self.dim, "formatting"), spec)
+        return str(self.dim) if not spec else format(self._trace.fix(self.dim, "formatting"), spec)
 
     def _compare(self, other: Any, relation: str) -> Any:
         """The outcome in the call being traced, which becomes part of the key: not the sizes themselves."""
         dim = as_dim(other)
         if dim is None:
             return getattr(self.tracer(), f"__{relation}__")(other)
-        return self.trace.decide(self.dim, relation, dim)
+        return self._trace.decide(self.dim, relation, dim)
 
     def __eq__(self, other: object) -> Any:
         return self._compare(other, "eq")
@@ -84,7 +84,7 @@ class SizeValue:
         return self._compare(other, "ge")
 
     def __neg__(self) -> SizeLike:
-        return wrap(-self.dim, self.trace)
+        return wrap(-self.dim, self._trace)
 
     def __pos__(self) -> SizeLike:
         return self
@@ -108,13 +108,13 @@ class SizeValue:
         as_dim(self)
         from .tracer import Tracer
 
-        return Tracer.of(self.trace, self.trace.graph.apply("size", where=here(), value=self.dim))
+        return Tracer.of(self._trace, self._trace.graph.apply("size", where=here(), value=self.dim))
 
 
 def as_dim(value: Any) -> Dim | None:
     """An int or size as a `Dim`; None for anything else."""
     if isinstance(value, SizeValue):
-        if value.trace is not active():
+        if value._trace is not active():
             raise LeakError(
                 f"{here()}: a size of a traced array is used outside the call it belongs to; return it "
                 f"from the function "
@@ -122,7 +122,7 @@ def as_dim(value: Any) -> Dim | None:
             )
         return value.dim
     if getattr(value, "_is_tracer", False):
-        value.trace.require_open()
+        value._trace.require_open()
         dim = _dim_of(value.node)
         if dim is not None:
             return dim
@@ -163,13 +163,13 @@ def _arithmetic(exact: Callable[[Dim, Dim], Dim], name: str) -> tuple[Any, Any]:
         own, dim = as_dim(self), None if getattr(other, "_is_tracer", False) else as_dim(other)
         if own is None or dim is None:
             return getattr(self.tracer(), f"__{name}__")(other)
-        return wrap(exact(own, dim), self.trace)
+        return wrap(exact(own, dim), self._trace)
 
     def backward(self: SizeValue, other: Any) -> Any:
         dim = as_dim(other)
         if dim is None:
             return getattr(self.tracer(), f"__r{name}__")(other)
-        return wrap(exact(dim, self.dim), self.trace)
+        return wrap(exact(dim, self.dim), self._trace)
 
     return forward, backward
 

@@ -114,7 +114,7 @@ _len = builtins.len
 @functools.wraps(_len)
 def _stand_in_len(obj: Any, /) -> Any:
     if type(obj) is Tracer and active() is not None and obj.ndim:
-        return wrap(obj.node.shape[0], obj.trace)
+        return wrap(obj.node.shape[0], obj._trace)
     return _len(obj)
 
 

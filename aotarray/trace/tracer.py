@@ -47,12 +47,12 @@ class Tracer:
     """A traced array: a storage seen through a chain of views."""
 
     _is_tracer = True
-    __slots__ = ("_lenses", "_storage", "trace")
+    __slots__ = ("_lenses", "_storage", "_trace")
     __array_priority__ = 1000
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, trace: Trace, storage: Storage, lenses: tuple[views.Lens, ...] = ()) -> None:
-        self.trace = trace
+        self._trace = trace
         self._storage = storage
         self._lenses = lenses
 
@@ -65,17 +65,17 @@ class Tracer:
     @property
     def node(self) -> Node:
         """The current value."""
-        self.trace.require_open()
+        self._trace.require_open()
         if not self._storage.is_current():
             raise self._undecided()
         node = self._storage.node
         for lens in self._lenses:
-            node = lens.read(self.trace.graph, node)
+            node = lens.read(self._trace.graph, node)
         return node
 
     @property
     def shape(self) -> tuple[SizeLike, ...]:
-        return tuple(wrap(d, self.trace) for d in self.node.shape)
+        return tuple(wrap(d, self._trace) for d in self.node.shape)
 
     @shape.setter
     def shape(self, shape: Any) -> None:
@@ -106,7 +106,7 @@ class Tracer:
 
     @property
     def size(self) -> SizeLike:
-        return wrap(self.node.type.size, self.trace)
+        return wrap(self.node.type.size, self._trace)
 
     @property
     def itemsize(self) -> int:
@@ -114,22 +114,22 @@ class Tracer:
 
     @property
     def nbytes(self) -> SizeLike:
-        return wrap(self.node.type.size * self.dtype.itemsize, self.trace)
+        return wrap(self.node.type.size * self.dtype.itemsize, self._trace)
 
     def __len__(self) -> int:
         shape = self.node.shape
         if not shape:
             raise TypeError(f"{here()}: len() of unsized object")
-        return self.trace.fix(shape[0], "len()")
+        return self._trace.fix(shape[0], "len()")
 
     def __repr__(self) -> str:
-        return f"Tracer<{self._storage.node.type}>" if not self.trace.open else f"Tracer<{self.node.type}>"
+        return f"Tracer<{self._storage.node.type}>" if not self._trace.open else f"Tracer<{self.node.type}>"
 
     def __iter__(self) -> Iterator[Tracer]:
         shape = self.node.shape
         if not shape:
             raise TypeError(f"{here()}: iteration over a 0-d array")
-        for k in range(self.trace.fix(shape[0], "iteration over an array")):
+        for k in range(self._trace.fix(shape[0], "iteration over an array")):
             yield self[k]
 
     # -- what it is not: a concrete value --------------------------------------------------------
@@ -140,7 +140,7 @@ class Tracer:
 
     def _known(self, use: str, instead: str) -> np.ndarray[Any, Any]:
         """The value where it depends on no argument: of constants, and of sizes (which get fixed)."""
-        found = known_value(self.trace, self.node, use)
+        found = known_value(self._trace, self.node, use)
         if found is None:
             raise self._concrete(use, instead)
         return found
@@ -201,10 +201,10 @@ class Tracer:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         from .ufuncs import call_ufunc
 
-        return call_ufunc(self.trace, ufunc, method, inputs, kwargs)
+        return call_ufunc(self._trace, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return call_function(self.trace, function, args, kwargs)
+        return call_function(self._trace, function, args, kwargs)
 
     # -- indexing ---------------------------------------------------------------------------------
     def fill(self, value: Any) -> None:
@@ -223,13 +223,13 @@ class Tracer:
     def view_through(self, lens: views.Lens) -> Tracer:
         """A view of this array."""
         if self._storage.scalar:
-            return Tracer(self.trace, Storage(lens.read(self.trace.graph, self.node)))
+            return Tracer(self._trace, Storage(lens.read(self._trace.graph, self.node)))
         storage = self._storage
         decided = storage.argument or views.keep_order(storage.node.shape, self._lenses)
         if isinstance(lens, views.Reshape) and not decided:
-            copy = lens.read(self.trace.graph, self.node)
-            return Tracer(self.trace, Storage(copy, origin=(storage, storage.version)))
-        return Tracer(self.trace, self._storage, (*self._lenses, lens))
+            copy = lens.read(self._trace.graph, self.node)
+            return Tracer(self._trace, Storage(copy, origin=(storage, storage.version)))
+        return Tracer(self._trace, self._storage, (*self._lenses, lens))
 
     def write(self, value: Any) -> None:
         """Overwrite all elements, as `self[...] = value` does."""
@@ -242,7 +242,7 @@ class Tracer:
             )
         if self._storage.origin is not None:
             raise self._undecided()
-        trace, node = self.trace, self.node
+        trace, node = self._trace, self.node
         new = promote.node_of(trace, value)
         if not np.can_cast(new.dtype, node.dtype, "unsafe"):
             raise TypeError(f"{here()}: cannot write {new.dtype} into {node.dtype}")
@@ -261,17 +261,17 @@ class Tracer:
         )
 
     def _inplace(self, op: str, other: Any) -> Tracer:
-        result = promote.elementwise(self.trace, OPS[op], (self.node, promote.node_of(self.trace, other)))
+        result = promote.elementwise(self._trace, OPS[op], (self.node, promote.node_of(self._trace, other)))
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
             raise TypeError(
                 f"{here()}: cannot cast the result of {op} from {result.dtype} to {self.dtype} with "
                 f"casting rule 'same_kind'"
             )
         if result.shape != self.node.shape:
-            promote.broadcast_shapes(self.trace, [self.node.shape, result.shape], op)
+            promote.broadcast_shapes(self._trace, [self.node.shape, result.shape], op)
             if len(result.shape) != len(self.node.shape):
                 raise ValueError(f"{here()}: non-broadcastable output operand of {op}")
-        self.write(Tracer.of(self.trace, result))
+        self.write(Tracer.of(self._trace, result))
         return self
 
 
@@ -295,16 +295,16 @@ def _binary(op: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
     def method(self: Tracer, other: Any) -> Any:
         if not _operable(other):
             return NotImplemented
-        pair = (self.node, promote.node_of(self.trace, other))
-        node = promote.elementwise(self.trace, OPS[op], pair[::-1] if swapped else pair, operator=True)
-        return Tracer.of(self.trace, node)
+        pair = (self.node, promote.node_of(self._trace, other))
+        node = promote.elementwise(self._trace, OPS[op], pair[::-1] if swapped else pair, operator=True)
+        return Tracer.of(self._trace, node)
 
     return method
 
 
 def _unary(op: str) -> Callable[[Tracer], Tracer]:
     def method(self: Tracer) -> Tracer:
-        return Tracer.of(self.trace, promote.elementwise(self.trace, OPS[op], (self.node,), operator=True))
+        return Tracer.of(self._trace, promote.elementwise(self._trace, OPS[op], (self.node,), operator=True))
 
     return method
 
@@ -406,13 +406,13 @@ def _plain_array(value: Any, name: str) -> Any:
 
 
 def _size_function(self: SizeValue, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    return call_function(self.trace, function, args, kwargs)
+    return call_function(self._trace, function, args, kwargs)
 
 
 def _size_ufunc(self: SizeValue, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     from .ufuncs import call_ufunc
 
-    return call_ufunc(self.trace, ufunc, method, inputs, kwargs)
+    return call_ufunc(self._trace, ufunc, method, inputs, kwargs)
 
 
 SizeValue.__array_ufunc__ = _size_ufunc

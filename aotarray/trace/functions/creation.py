@@ -180,7 +180,7 @@ def arange(
 def _number(value: Tracer) -> Any:
     """A traced scalar that depends on sizes alone, which get fixed."""
     known = known_value(
-        value.trace, value.node, "np.arange with a fractional range; use np.arange(n) * step + start"
+        value._trace, value.node, "np.arange with a fractional range; use np.arange(n) * step + start"
     )
     if known is None or known.ndim:
         raise ConcretizationError(

@@ -66,7 +66,7 @@ def _distinct(x: Any, labels: list[Any]) -> tuple[Any, list[Any]]:
     for label in [k for n, k in enumerate(labels) if k in labels[:n]]:
         first = labels.index(label)
         second = labels.index(label, first + 1)
-        x.trace.same(x.node.shape[first], x.node.shape[second], f"einsum: axes with subscript {label!r}")
+        x._trace.same(x.node.shape[first], x.node.shape[second], f"einsum: axes with subscript {label!r}")
         x = diagonal(x, 0, first, second)
         labels = [*(k for n, k in enumerate(labels) if n not in (first, second)), label]
     return x, labels
@@ -92,13 +92,13 @@ def einsum(
     terms = [_distinct(a, term) for a, term in zip(arrays, labels, strict=True)]
     found, have = terms[0]
     if len(terms) == 1:
-        one = Tracer.of(found.trace, found.trace.graph.literal(1, found.dtype, here()))
-        return deliver(found.trace, _fit(contract(found, have, one, [], result), result), out)
+        one = Tracer.of(found._trace, found._trace.graph.literal(1, found.dtype, here()))
+        return deliver(found._trace, _fit(contract(found, have, one, [], result), result), out)
     for n, (other, term) in enumerate(terms[1:], start=2):
         needed = {k for _, later in terms[n:] for k in later} | set(result)
         keep = result if n == len(terms) else [k for k in dict.fromkeys([*have, *term]) if k in needed]
         found, have = contract(*_broadcast(found, have, other, term), keep), keep
-    return deliver(found.trace, found, out)
+    return deliver(found._trace, found, out)
 
 
 def _fit(x: Any, labels: list[Any]) -> Any:
@@ -115,10 +115,10 @@ def _broadcast(
     for n, label in enumerate(a_labels):
         if label in b_labels:
             m = b_labels.index(label)
-            (size,) = promote.broadcast_shapes(a.trace, [(shapes["a"][n],), (shapes["b"][m],)], "einsum")
+            (size,) = promote.broadcast_shapes(a._trace, [(shapes["a"][n],), (shapes["b"][m],)], "einsum")
             shapes["a"][n] = shapes["b"][m] = size
     x, y = (
-        Tracer.of(v.trace, promote.broadcast_node(v.trace, v.node, tuple(shapes[k])))
+        Tracer.of(v._trace, promote.broadcast_node(v._trace, v.node, tuple(shapes[k])))
         for k, v in (("a", a), ("b", b))
     )
     return x, a_labels, y, b_labels

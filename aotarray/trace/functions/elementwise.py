@@ -30,7 +30,7 @@ def op(name: str, *operands: Any) -> Any:
 
 def cast_to(x: Any, dtype: Any) -> Any:
     """`x.astype(dtype)`."""
-    return Tracer.of(x.trace, promote.cast(x.trace, x.node, np.dtype(dtype)))
+    return Tracer.of(x._trace, promote.cast(x._trace, x.node, np.dtype(dtype)))
 
 
 def common_dtype(trace: Trace, *values: Any) -> np.dtype:
@@ -64,7 +64,7 @@ def astype(
         )
     if not is_supported(target):
         raise UnsupportedError(f"{here()}: dtype {target} cannot be compiled")
-    return Tracer.of(self.trace, promote.cast(self.trace, self.node, target))
+    return Tracer.of(self._trace, promote.cast(self._trace, self.node, target))
 
 
 METHODS["astype"] = astype
@@ -120,7 +120,7 @@ def deliver(trace: Trace, result: Tracer, out: Any) -> Any:
 
 
 def copy(self: Tracer, order: str = "C") -> Tracer:
-    return Tracer.of(self.trace, self.node)
+    return Tracer.of(self._trace, self.node)
 
 
 METHODS["copy"] = METHODS["__copy__"] = copy

@@ -123,11 +123,11 @@ def _split_axis(x: Any, sections: Any, axis: int, exact: bool) -> list[Any]:
     if count is None:
         bounds = [None, *sections, None]
         return [x[(slice(None),) * along + (slice(a, b),)] for a, b in itertools.pairwise(bounds)]
-    pieces = x.trace.fix(count, "the number of sections of a split")
+    pieces = x._trace.fix(count, "the number of sections of a split")
     if pieces <= 0:
         raise ValueError(f"{here()}: number sections must be larger than 0.")
     if exact:
-        x.trace.same(sizes.mod(extent, pieces), 0, "array split does not result in an equal division")
+        x._trace.same(sizes.mod(extent, pieces), 0, "array split does not result in an equal division")
     each, extra = sizes.floordiv(extent, pieces), 0 if exact else sizes.mod(extent, pieces)
     starts = [k * each + sizes.minimum(k, extra) for k in range(pieces + 1)]
     return [window(x, along, a, b - a) for a, b in itertools.pairwise(starts)]
@@ -188,7 +188,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
             f"{here()}: np.repeat by a traced array gives an array whose size depends on values; "
             f"repeat by an int"
         )
-    extent = x.trace.fix(x.node.shape[along], "np.repeat by an array")
+    extent = x._trace.fix(x.node.shape[along], "np.repeat by an array")
     index = np.repeat(np.arange(extent), counts)
     return x[(slice(None),) * along + (index,)]
 
@@ -198,10 +198,10 @@ def _spread(x: Any, axis: int, before: Dim, after: Dim) -> Any:
     shape = x.node.shape
     wide = (*shape[:axis], before, shape[axis], after, *shape[axis + 1 :])
     spread = x[(slice(None),) * axis + (None, slice(None), None)]
-    node = promote.broadcast_node(x.trace, spread.node, wide)
+    node = promote.broadcast_node(x._trace, spread.node, wide)
     total = before * shape[axis] * after
     return reshape(
-        Tracer.of(x.trace, node), tuple(wrap(d, x.trace) for d in (*shape[:axis], total, *shape[axis + 1 :]))
+        Tracer.of(x._trace, node), tuple(wrap(d, x._trace) for d in (*shape[:axis], total, *shape[axis + 1 :]))
     )
 
 
@@ -221,9 +221,9 @@ def tile(A: Any, reps: Any) -> Any:
     if all(c == 1 for c in counts):
         return x.copy()
     spread = x[tuple(k for _ in counts for k in (None, slice(None)))]
-    node = promote.broadcast_node(x.trace, spread.node, tuple(wide))
+    node = promote.broadcast_node(x._trace, spread.node, tuple(wide))
     final = [(c or 0) * d for c, d in zip(counts, x.node.shape, strict=True)]
-    return reshape(Tracer.of(x.trace, node), tuple(wrap(d, x.trace) for d in final))
+    return reshape(Tracer.of(x._trace, node), tuple(wrap(d, x._trace) for d in final))
 
 
 @implements("roll")

@@ -18,11 +18,11 @@ from .registry import METHODS, array, implements, lift, trace_of
 # -- complex parts ----------------------------------------------------------------------------------
 def _part(name: str, x: Any) -> Any:
     if x.dtype.kind == "c":
-        return Tracer.of(x.trace, x.trace.graph.apply(name, (x.node,), here()))
+        return Tracer.of(x._trace, x._trace.graph.apply(name, (x.node,), here()))
     if name == "real":
         return x[...]
-    zero = x.trace.graph.literal(0, x.dtype, here())
-    return Tracer.of(x.trace, promote.broadcast_node(x.trace, zero, x.node.shape))
+    zero = x._trace.graph.literal(0, x.dtype, here())
+    return Tracer.of(x._trace, promote.broadcast_node(x._trace, zero, x.node.shape))
 
 
 def _set_part(name: str) -> Any:
@@ -34,14 +34,14 @@ def _set_part(name: str) -> Any:
             return
         parts = {p: _part(p, self) for p in ("real", "imag")}
         new = cast_to(array(value, self), parts[name].dtype).node
-        parts[name] = Tracer.of(self.trace, promote.broadcast_node(self.trace, new, self.node.shape))
+        parts[name] = Tracer.of(self._trace, promote.broadcast_node(self._trace, new, self.node.shape))
         self.write(_complex(parts["real"], parts["imag"]))
 
     return write
 
 
 def _complex(real: Any, imag: Any) -> Any:
-    return Tracer.of(real.trace, real.trace.graph.apply("complex", (real.node, imag.node), here()))
+    return Tracer.of(real._trace, real._trace.graph.apply("complex", (real.node, imag.node), here()))
 
 
 implements("real")(lambda val: _part("real", array(val)))
@@ -90,17 +90,17 @@ def round_to(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """NumPy's algorithm: scale by a power of ten, round to even, scale back."""
     x = array(a, out)
     if x.dtype.kind == "c":
-        return deliver(x.trace, _complex(*(round_to(_part(p, x), decimals) for p in ("real", "imag"))), out)
+        return deliver(x._trace, _complex(*(round_to(_part(p, x), decimals) for p in ("real", "imag"))), out)
     if x.dtype.kind in "iu" and decimals >= 0:
-        return deliver(x.trace, x.copy(), out)
+        return deliver(x._trace, x.copy(), out)
     if decimals == 0:
-        return deliver(x.trace, op("rint", x), out)
+        return deliver(x._trace, op("rint", x), out)
     if x.dtype == bool:
         raise TypeError(f"{here()}: rounding bool to decimals is not defined; use astype(np.float64)")
     scale = 10.0 ** abs(decimals)
     there, back = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
     found = op(back, op("rint", op(there, x, scale)), scale)
-    return deliver(x.trace, cast_to(found, x.dtype), out)
+    return deliver(x._trace, cast_to(found, x.dtype), out)
 
 
 def _rounded(self: Tracer, ndigits: int | None = None) -> Any:
@@ -109,7 +109,7 @@ def _rounded(self: Tracer, ndigits: int | None = None) -> Any:
         return round_to(self, ndigits)
     if self.ndim:
         raise TypeError(f"{here()}: round() takes numbers; use np.round for arrays")
-    known = known_value(self.trace, self.node, "round()")
+    known = known_value(self._trace, self.node, "round()")
     return round(known.item()) if known is not None else METHODS["astype"](round_to(self, 0), np.int64)
 
 
@@ -119,7 +119,7 @@ METHODS["__round__"] = _rounded
 @implements("fix")
 def fix(x: Any, out: Any = None) -> Any:
     found = op("trunc", array(x, out))
-    return deliver(found.trace, found, out)
+    return deliver(found._trace, found, out)
 
 
 @implements("sinc")
@@ -171,7 +171,7 @@ def _infinite(x: Any, which: float, out: Any) -> Any:
             f"{here()}: this operation is not supported for {x.dtype} values because it would be ambiguous."
         )
     found = op("equal", cast_to(x, np.result_type(x.dtype, np.float16)), which)
-    return deliver(x.trace, found, out)
+    return deliver(x._trace, found, out)
 
 
 # -- closeness --------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bo
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     a, b = array(a1, a2), array(a2, a1)
     if a.ndim != b.ndim or any(
-        _differ(a.trace, m, n) for m, n in zip(a.node.shape, b.node.shape, strict=True)
+        _differ(a._trace, m, n) for m, n in zip(a.node.shape, b.node.shape, strict=True)
     ):
         return False
     same = op("equal", a, b)

@@ -110,9 +110,9 @@ def _pad_axis(x: Any, axis: int, widths: tuple[Dim, Dim], mode: str, values: tup
     extent = x.node.shape[axis]
     if mode not in ("constant", "empty"):
         message = f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'"
-        if x.trace.hint(extent) == 0:
+        if x._trace.hint(extent) == 0:
             raise ValueError(f"{here()}: {message}")
-        x.trace.graph.require("ge", extent, 1, message)
+        x._trace.graph.require("ge", extent, 1, message)
     if mode == "edge":
         return _clamped(x, axis, widths)
     parts = []
@@ -130,11 +130,11 @@ def _clamped(x: Any, axis: int, widths: tuple[Dim, Dim]) -> Tracer:
     index = views.axes(len(shape))
     index[axis] = sizes.minimum(sizes.maximum(index[axis] - widths[0], 0), shape[axis] - 1)
     target = tuple(d + sum(widths) if k == axis else d for k, d in enumerate(shape))
-    return Tracer.of(x.trace, views.Affine(tuple(index), target).read(x.trace.graph, x.node))
+    return Tracer.of(x._trace, views.Affine(tuple(index), target).read(x._trace.graph, x.node))
 
 
 def _border(x: Any, axis: int, width: Dim, after: bool, mode: str, value: Any) -> Any:
-    trace, extent = x.trace, x.node.shape[axis]
+    trace, extent = x._trace, x.node.shape[axis]
     shape = tuple(width if k == axis else d for k, d in enumerate(x.node.shape))
     if mode in ("constant", "empty"):
         node = promote.cast(trace, array(value, x).node, x.dtype)

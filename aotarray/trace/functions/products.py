@@ -55,7 +55,7 @@ def _sum_own(x: Any, labels: Labels, others: Labels) -> tuple[Any, Labels]:
     gone = [k for k, label in enumerate(labels) if label not in others]
     if not gone:
         return x, labels
-    return Tracer.of(x.trace, _fold_products(x.trace, x.node, gone)), [k for k in labels if k in others]
+    return Tracer.of(x._trace, _fold_products(x._trace, x.node, gone)), [k for k in labels if k in others]
 
 
 def _extents(a: Any, a_labels: Labels, b: Any, b_labels: Labels) -> dict[Any, Dim]:
@@ -63,7 +63,7 @@ def _extents(a: Any, a_labels: Labels, b: Any, b_labels: Labels) -> dict[Any, Di
     for label, size in zip(b_labels, b.node.shape, strict=True):
         known = extent.get(label, 1)
         extent[label] = (
-            size if known == 1 else known if size == 1 else a.trace.same(known, size, "sizes of a product")
+            size if known == 1 else known if size == 1 else a._trace.same(known, size, "sizes of a product")
         )
     return extent
 
@@ -83,8 +83,8 @@ def _sum_of_products(a: Any, a_labels: Labels, b: Any, b_labels: Labels, kept: L
         x, y = cast_to(x, np.float32), cast_to(y, np.float32)
     node = op("multiply", x, y).node
     if summed:
-        node = _fold_products(x.trace, node, range(len(kept), len(order)))
-    return cast_to(Tracer.of(x.trace, node), dtype)
+        node = _fold_products(x._trace, node, range(len(kept), len(order)))
+    return cast_to(Tracer.of(x._trace, node), dtype)
 
 
 def _fold_products(trace: Any, node: Any, axes: Any) -> Any:
@@ -107,7 +107,7 @@ def _by_matrices(
     m, n, k = (sizes.product(extent[label] for label in group) for group in (rows, columns, summed))
     left = _shaped(x, [*lead, m, k]) if len(rows) != 1 or len(summed) != 1 else x
     right = _shaped(y, [*lead, k, n]) if len(columns) != 1 or len(summed) != 1 else y
-    trace = a.trace
+    trace = a._trace
     product = Tracer.of(trace, trace.graph.apply("matmul", (left.node, right.node), here()))
     if len(rows) == 1 and len(columns) == 1:
         return product
@@ -116,11 +116,11 @@ def _by_matrices(
 
 def _stretched(x: Any, labels: Labels, extent: dict[Any, Dim]) -> Any:
     shape = tuple(extent[k] for k in labels)
-    return Tracer.of(x.trace, promote.broadcast_node(x.trace, x.node, shape))
+    return Tracer.of(x._trace, promote.broadcast_node(x._trace, x.node, shape))
 
 
 def _shaped(x: Any, shape: Sequence[Dim]) -> Any:
-    return reshape(x, tuple(wrap(d, x.trace) for d in shape))
+    return reshape(x, tuple(wrap(d, x._trace) for d in shape))
 
 
 def common(*values: Any) -> list[Any]:
@@ -141,9 +141,9 @@ def matmul(a: Any, b: Any) -> Any:
     _need_axes("matmul", (a, 1), (b, 1))
     x = a if a.ndim > 1 else a[None, :]
     y = b if b.ndim > 1 else b[:, None]
-    a.trace.same(x.node.shape[-1], y.node.shape[-2], "matmul: sizes of the summed axes")
+    a._trace.same(x.node.shape[-1], y.node.shape[-2], "matmul: sizes of the summed axes")
     rank = max(x.ndim, y.ndim) - 2
-    lead = promote.broadcast_shapes(a.trace, [x.node.shape[:-2], y.node.shape[:-2]], "matmul")
+    lead = promote.broadcast_shapes(a._trace, [x.node.shape[:-2], y.node.shape[:-2]], "matmul")
     x, y = _batched(x, lead), _batched(y, lead)
     batch = list(range(rank))
     x_labels, y_labels = [*batch, "m", "k"], [*batch, "k", "n"]
@@ -157,15 +157,15 @@ def matmul(a: Any, b: Any) -> Any:
 
 def _batched(x: Any, lead: tuple[Dim, ...]) -> Any:
     shape = (*lead, *x.node.shape[-2:])
-    return Tracer.of(x.trace, promote.broadcast_node(x.trace, x.node, shape))
+    return Tracer.of(x._trace, promote.broadcast_node(x._trace, x.node, shape))
 
 
 def vecdot(a: Any, b: Any) -> Any:
     _need_axes("vecdot", (a, 1), (b, 1))
     a = op("conjugate", a) if a.dtype.kind == "c" else a
     rank = max(a.ndim, b.ndim)
-    shape = promote.broadcast_shapes(a.trace, [a.node.shape, b.node.shape], "vecdot")
-    x, y = (Tracer.of(a.trace, promote.broadcast_node(a.trace, v.node, shape)) for v in (a, b))
+    shape = promote.broadcast_shapes(a._trace, [a.node.shape, b.node.shape], "vecdot")
+    x, y = (Tracer.of(a._trace, promote.broadcast_node(a._trace, v.node, shape)) for v in (a, b))
     return contract(x, range(rank), y, range(rank), range(rank - 1))
 
 
@@ -185,13 +185,13 @@ def vecmat(a: Any, b: Any) -> Any:
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     x, y = common(a, b)
     if x.ndim == 0 or y.ndim == 0:
-        return deliver(x.trace, op("multiply", x, y), out)
+        return deliver(x._trace, op("multiply", x, y), out)
     x_labels = [("a", k) for k in range(x.ndim - 1)]
     y_labels = [("b", k) for k in range(y.ndim - 1)]
     where_summed = max(y.ndim - 2, 0)
-    x.trace.same(x.node.shape[-1], y.node.shape[where_summed], "dot: sizes of the summed axes")
+    x._trace.same(x.node.shape[-1], y.node.shape[where_summed], "dot: sizes of the summed axes")
     full = [*y_labels[:where_summed], "k", *y_labels[where_summed:]]
-    return deliver(x.trace, contract(x, [*x_labels, "k"], y, full, [*x_labels, *y_labels]), out)
+    return deliver(x._trace, contract(x, [*x_labels, "k"], y, full, [*x_labels, *y_labels]), out)
 
 
 @implements("inner")
@@ -203,14 +203,14 @@ def inner(a: Any, b: Any, /) -> Any:
 @implements("vdot")
 def vdot(a: Any, b: Any, /) -> Any:
     x, y = (reshape(v, -1) for v in common(a, b))
-    x.trace.same(x.node.shape[0], y.node.shape[0], "vdot: sizes")
+    x._trace.same(x.node.shape[0], y.node.shape[0], "vdot: sizes")
     return contract(op("conjugate", x) if x.dtype.kind == "c" else x, "k", y, "k", "")
 
 
 @implements("outer")
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     x, y = reshape(array(a, b), -1), reshape(array(b, a), -1)
-    return deliver(x.trace, op("multiply", x[:, None], y[None, :]), out)
+    return deliver(x._trace, op("multiply", x[:, None], y[None, :]), out)
 
 
 @implements("linalg.outer")
@@ -232,7 +232,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     x_labels: list[Any] = [("a", k) for k in range(x.ndim)]
     y_labels: list[Any] = [("b", k) for k in range(y.ndim)]
     for n, (p, q) in enumerate(zip(first, second, strict=True)):
-        x.trace.same(x.node.shape[p], y.node.shape[q], "tensordot: sizes of the summed axes")
+        x._trace.same(x.node.shape[p], y.node.shape[q], "tensordot: sizes of the summed axes")
         x_labels[p] = y_labels[q] = ("sum", n)
     out = [k for k in (*x_labels, *y_labels) if k[0] != "sum"]
     return contract(x, x_labels, y, y_labels, out)
@@ -255,7 +255,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         axisa = axisb = axisc = axis
     x, y = common(a, b)
     x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
-    widths = [v.trace.fix(v.node.shape[-1], "the vectors of np.cross") for v in (x, y)]
+    widths = [v._trace.fix(v.node.shape[-1], "the vectors of np.cross") for v in (x, y)]
     if widths != [3, 3]:
         raise ValueError(f"{here()}: incompatible dimensions for cross product (dimension must be 3)")
     (a0, a1, a2), (b0, b1, b2) = ([v[..., k] for k in range(3)] for v in (x, y))
@@ -287,7 +287,7 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     found = array(arrays[0], arrays)
     for other in arrays[1:]:
         found = dot(found, other)
-    return deliver(found.trace, found, out)
+    return deliver(found._trace, found, out)
 
 
 @implements("linalg.matrix_power")

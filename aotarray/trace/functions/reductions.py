@@ -188,7 +188,7 @@ def count(x: Node, axes: Sequence[int]) -> Dim:
 def _parity(a: Any, axis: Any = 0, out: Any = None, keepdims: Any = False, where: Any = True) -> Any:
     """`np.logical_xor.reduce`: whether an odd number of elements is true."""
     ones = sum_rule(cast_to(array(a, where), bool), axis, np.int64, keepdims=keepdims, where=where)
-    return deliver(ones.trace, cast_to(op("bitwise_and", ones, 1), bool), out)
+    return deliver(ones._trace, cast_to(op("bitwise_and", ones, 1), bool), out)
 
 
 _METHOD_RULES: dict[Any, Any] = {
@@ -256,4 +256,4 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 @implements("ptp")
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     high, low = max_rule(a, axis, keepdims=keepdims), min_rule(a, axis, keepdims=keepdims)
-    return deliver(high.trace, op("subtract", high, low), out)
+    return deliver(high._trace, op("subtract", high, low), out)

@@ -48,12 +48,12 @@ def trace_of(*values: Any) -> Trace:
     """The trace that these arguments belong to, or the running one."""
     for value in values:
         if isinstance(value, (Tracer, SizeValue)):
-            if not value.trace.open:
+            if not value._trace.open:
                 raise LeakError(
                     f"{here()}: a traced value is used after its function returned; "
                     f"return it from the function instead of keeping it"
                 )
-            return value.trace
+            return value._trace
         if isinstance(value, (list, tuple)) and value:
             for item in value:
                 if isinstance(item, (Tracer, SizeValue, list, tuple)):

@@ -52,10 +52,10 @@ def _cumulative(rule: Any, neutral: int) -> Any:
             edge = np.full([1] * found.ndim, neutral, found.dtype)
             shape = [1 if k == along else d for k, d in enumerate(found.node.shape)]
             first = Tracer.of(
-                found.trace, promote.broadcast_node(found.trace, array(edge, found).node, tuple(shape))
+                found._trace, promote.broadcast_node(found._trace, array(edge, found).node, tuple(shape))
             )
             found = concatenate([first, found], along)
-        return deliver(found.trace, found, out)
+        return deliver(found._trace, found, out)
 
     return cumulative
 
@@ -92,7 +92,7 @@ def _edge(value: Any, x: Any, axis: int) -> Any:
     if edge.ndim:
         return edge
     shape = tuple(1 if k == axis else d for k, d in enumerate(x.node.shape))
-    return Tracer.of(x.trace, promote.broadcast_node(x.trace, edge.node, shape))
+    return Tracer.of(x._trace, promote.broadcast_node(x._trace, edge.node, shape))
 
 
 def _spacing(distances: Any, f: Any, axes: tuple[int, ...]) -> list[Any]:
@@ -111,7 +111,7 @@ def _spacing(distances: Any, f: Any, axes: tuple[int, ...]) -> list[Any]:
         positions = array(given, f)
         if positions.ndim != 1:
             raise ValueError(f"{here()}: distances must be either scalars or 1d")
-        f.trace.same(
+        f._trace.same(
             positions.node.shape[0],
             f.node.shape[axis],
             "when 1d, distances must match the dimension's length",
@@ -150,10 +150,10 @@ def _at_least(x: Any, axis: int, least: int) -> None:
         "at least (edge_order + 1) elements are required."
     )
     extent = x.node.shape[axis]
-    known = x.trace.hint(extent)
+    known = x._trace.hint(extent)
     if known is not None and known < least:
         raise ValueError(f"{here()}: {message}")
-    x.trace.graph.require("ge", extent, least, message)
+    x._trace.graph.require("ge", extent, least, message)
 
 
 def _gradient_along(f: Any, axis: int, h: Any, edge_order: int, dtype: np.dtype) -> Any:

@@ -22,13 +22,13 @@ def _size_operand(x: Any, axis: int) -> Any:
     return (
         extent
         if isinstance(extent, int)
-        else Tracer.of(x.trace, x.trace.graph.apply("size", where=here(), value=extent))
+        else Tracer.of(x._trace, x._trace.graph.apply("size", where=here(), value=extent))
     )
 
 
 def positions(x: Any, axis: int) -> Any:
     """0, 1, ... along an axis, shaped to broadcast against `x`."""
-    trace = x.trace
+    trace = x._trace
     along: Any = Tracer.of(trace, trace.graph.apply("iota", where=here(), length=x.node.shape[axis]))
     return along[(slice(None), *(None,) * (x.ndim - 1 - axis))]
 
@@ -53,12 +53,12 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     (along,) = normalise_axes(x.ndim, axis)
     lead = (slice(None),) * along
     if as_dim(indices) is not None and mode == "raise" and not isinstance(indices, Tracer):
-        return deliver(x.trace, x[(*lead, indices)].copy(), out)
+        return deliver(x._trace, x[(*lead, indices)].copy(), out)
     index = array(indices, x)
     if index.dtype.kind not in "iub":
         raise TypeError(f"{here()}: cannot cast indices of np.take from {index.dtype} to int64")
     index = cast_to(index, np.int64)
-    return deliver(x.trace, x[(*lead, _in_range(index, _size_operand(x, along), mode))], out)
+    return deliver(x._trace, x[(*lead, _in_range(index, _size_operand(x, along), mode))], out)
 
 
 @implements("take_along_axis")
@@ -134,7 +134,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
         return cast_to(array(found, values), values.dtype)
 
     shape = values.node.shape
-    result = Tracer.of(values.trace, promote.broadcast_node(values.trace, evaluate(otherwise).node, shape))
+    result = Tracer.of(values._trace, promote.broadcast_node(values._trace, evaluate(otherwise).node, shape))
     for condition, function in zip(conditions, functions, strict=True):
         result = where(condition, evaluate(function), result)
     return result
@@ -145,7 +145,7 @@ def _triangle(m: Any, k: int, lower: bool) -> Any:
     x = array(m)
     if x.ndim < 2:
         x = (
-            Tracer.of(x.trace, promote.broadcast_node(x.trace, x.node, (x.node.shape[0],) * 2))
+            Tracer.of(x._trace, promote.broadcast_node(x._trace, x.node, (x.node.shape[0],) * 2))
             if x.ndim
             else _too_flat()
         )
@@ -177,7 +177,7 @@ def diag(v: Any, k: int = 0) -> Any:
     if x.ndim != 1:
         raise ValueError(f"{here()}: Input must be 1- or 2-d.")
     n = x.node.shape[0] + abs(k)
-    trace = x.trace
+    trace = x._trace
     along = Tracer.of(trace, trace.graph.apply("iota", where=here(), length=n))
     row, column = along[:, None], along[None, :]
     place = row if k >= 0 else column  # the element's position in v
@@ -195,7 +195,7 @@ def diagflat(v: Any, k: int = 0) -> Any:
     return diag(ravel(array(v)), k)
 
 
-@implements("trace")
+@implements("trace", method="trace")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     return sum_rule(diagonal(a, offset, axis1, axis2), -1, dtype, out)
 

@@ -83,7 +83,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
             raise ValueError(
                 f"{here()}: cannot reshape array of size {total} into shape {tuple(dims_of(shape))}"
             )
-    x.trace.same(
+    x._trace.same(
         sizes.product(target),
         total,
         f"cannot reshape array of shape {_shown(old)} into shape {_shown(tuple(target))}",
@@ -114,7 +114,7 @@ def ravel(a: Any, order: str = "C") -> Any:
     return reshape(a, -1, order)
 
 
-METHODS["flatten"] = lambda self, order="C": Tracer.of(self.trace, reshape(self, -1, order).node)
+METHODS["flatten"] = lambda self, order="C": Tracer.of(self._trace, reshape(self, -1, order).node)
 
 
 @implements("squeeze", method="squeeze")
@@ -129,16 +129,16 @@ def squeeze(a: Any, axis: Any = None) -> Any:
             message = "cannot select an axis to squeeze out which has size not equal to one"
             if isinstance(shape[k], int) and shape[k] != 1:
                 raise ValueError(f"{here()}: {message}")
-            x.trace.same(shape[k], 1, message)
+            x._trace.same(shape[k], 1, message)
     return x.view_through(views.drop_axes(shape, axes))
 
 
 def _is_one(x: Any, size: Dim) -> bool:
     """Whether a derived size is 1, which becomes part of the program."""
-    if x.trace.hint(size) == 1:
-        x.trace.fix(size, "np.squeeze")
+    if x._trace.hint(size) == 1:
+        x._trace.fix(size, "np.squeeze")
         return True
-    x.trace.graph.require("ne", size, 1, f"squeeze: size {size} must not be 1")
+    x._trace.graph.require("ne", size, 1, f"squeeze: size {size} must not be 1")
     return False
 
 
@@ -153,8 +153,8 @@ def expand_dims(a: Any, axis: Any) -> Any:
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     x = _array(array, shape)
     target = dims_of(shape)
-    promote.broadcast_shapes(x.trace, [x.node.shape, target], "broadcast_to")
-    return x.view_through(promote.broadcast_lens(x.trace, x.node.shape, target))
+    promote.broadcast_shapes(x._trace, [x.node.shape, target], "broadcast_to")
+    return x.view_through(promote.broadcast_lens(x._trace, x.node.shape, target))
 
 
 @implements("broadcast_arrays")
@@ -306,4 +306,4 @@ def ndim(a: Any) -> int:
 def size(a: Any, axis: Any = None) -> Any:
     x = array(a)
     extents = [x.node.shape[k] for k in normalise_axes(x.ndim, axis)]
-    return wrap(sizes.product(extents), x.trace)
+    return wrap(sizes.product(extents), x._trace)

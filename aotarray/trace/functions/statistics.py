@@ -133,7 +133,7 @@ def _real(dtype: np.dtype) -> np.dtype:
 def _squared_magnitude(x: Any) -> Any:
     if x.dtype.kind != "c":
         return op("multiply", x, x)
-    real, imag = (Tracer.of(x.trace, x.trace.graph.apply(p, (x.node,), here())) for p in ("real", "imag"))
+    real, imag = (Tracer.of(x._trace, x._trace.graph.apply(p, (x.node,), here())) for p in ("real", "imag"))
     return op("add", op("multiply", real, real), op("multiply", imag, imag))
 
 
@@ -152,7 +152,7 @@ def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
 ) -> Any:
     x = array(a, weights)
-    trace = x.trace
+    trace = x._trace
     kept = keepdims is not NOT_GIVEN and bool(keepdims)
     if weights is None:
         found = mean(x, axis, keepdims=kept)
@@ -183,7 +183,7 @@ def _weights(x: Any, w: Any, axis: Any) -> Any:
             f"{here()}: Shape of weights must be consistent with shape of a along specified axis."
         )
     for k, extent in zip(axes, w.node.shape, strict=True):
-        x.trace.same(
+        x._trace.same(
             x.node.shape[k],
             extent,
             "Shape of weights must be consistent with shape of a along specified axis",
@@ -244,7 +244,7 @@ def _nan_extreme(name: str, rule: Any, neutral: float) -> Any:
         found = rule(x, axis, None, _flag(keepdims), initial)
         if nan is not None and initial is NOT_GIVEN:
             found = select(all_rule(nan, axis, None, _flag(keepdims)), found.dtype.type(np.nan), found)
-        return deliver(found.trace, found, out)
+        return deliver(found._trace, found, out)
 
     return nan_rule
 
@@ -284,11 +284,11 @@ def nanvar(
     x, nan = _without_nan(a, 0)
     given: Any = True if nan is None else op("logical_not", nan)
     divisor = ddof if correction is NOT_GIVEN else correction
-    found = _variance(x.trace, x, axis, dtype, divisor, keepdims, given, mean)
+    found = _variance(x._trace, x, axis, dtype, divisor, keepdims, given, mean)
     if nan is not None and not (type(divisor) is int and divisor == 0):
-        number = _number(x.trace, x.node, reduced_axes(x.ndim, axis), _flag(keepdims), given)
+        number = _number(x._trace, x.node, reduced_axes(x.ndim, axis), _flag(keepdims), given)
         found = select(op("less_equal", number, divisor), found.dtype.type(np.nan), found)
-    return deliver(x.trace, found, out)
+    return deliver(x._trace, found, out)
 
 
 @implements("nanstd")
@@ -298,4 +298,4 @@ def nanstd(
 ) -> Any:  # fmt: skip
     divisor = ddof if correction is NOT_GIVEN else correction
     found = nanvar(a, axis, dtype, None, divisor, keepdims, where=where, mean=mean)
-    return deliver(found.trace, op("sqrt", found), out)
+    return deliver(found._trace, op("sqrt", found), out)

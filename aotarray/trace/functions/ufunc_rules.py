@@ -163,10 +163,10 @@ UFUNCS.update({getattr(np, n): _complex_extreme(n) for n in ("maximum", "minimum
 #: generalised ufuncs; NumPy gained most of them in 2.0 to 2.2
 PRODUCTS = [n for n in ("matmul", "vecdot", "matvec", "vecmat") if hasattr(np, n)]
 UFUNCS.update({getattr(np, n): _matrix_product(n) for n in PRODUCTS})
-METHODS["__divmod__"] = lambda self, other: _divmod(self.trace, (self, other), None)
-METHODS["__rdivmod__"] = lambda self, other: _divmod(self.trace, (other, self), None)
-METHODS["__matmul__"] = lambda self, other: call_ufunc(self.trace, np.matmul, "__call__", (self, other), {})
-METHODS["__rmatmul__"] = lambda self, other: call_ufunc(self.trace, np.matmul, "__call__", (other, self), {})
+METHODS["__divmod__"] = lambda self, other: _divmod(self._trace, (self, other), None)
+METHODS["__rdivmod__"] = lambda self, other: _divmod(self._trace, (other, self), None)
+METHODS["__matmul__"] = lambda self, other: call_ufunc(self._trace, np.matmul, "__call__", (self, other), {})
+METHODS["__rmatmul__"] = lambda self, other: call_ufunc(self._trace, np.matmul, "__call__", (other, self), {})
 
 
 # -- methods ------------------------------------------------------------------------------------
