@@ -176,6 +176,8 @@ def elementwise_dtype(op: Op, dtypes: tuple[np.dtype, ...], params: Mapping[str,
         return target
     if op.name == "where":
         return dtypes[1]
+    if op.name == "guard":
+        return dtypes[0]
     if op.name in ("real", "imag"):
         return np.dtype(np.zeros((), dtypes[0]).real.dtype)
     if op.name == "complex":

@@ -87,6 +87,15 @@ def _position(dim: Dim, values: Mapping[str, Any]) -> Any:
     return total
 
 
+def _guard(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:
+    """The first operand, or the exception where the second holds anywhere."""
+    value, wrong = operands
+    if wrong.any():
+        kinds = {"ValueError": ValueError, "ZeroDivisionError": ZeroDivisionError}
+        raise kinds[node.params["exception"]](node.params["message"])
+    return value
+
+
 def _cast(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:
     """A complex value becomes a real number by its real part; as a truth value it counts whole."""
     (x,) = operands
@@ -156,7 +165,7 @@ _RULES: dict[str, Any] = {
     "literal": lambda node, operands, env: literal_value(node),
     "size": lambda node, operands, env: np.int64(sizes.evaluate(node.params["value"], env)),
     "iota": lambda node, operands, env: np.arange(sizes.evaluate(node.params["length"], env), dtype=np.int64),
-    "cast": _cast,
+    "cast": _cast, "guard": _guard,
     "complex": lambda node, operands, env: (operands[0] + operands[1] * 1j).astype(node.dtype),
     "view": _view,
     "reshape": lambda node, operands, env: operands[0].reshape(_shape(node, env)),

@@ -135,6 +135,9 @@ def _elementwise(node: Node, graph: Graph, known: frozenset[str]) -> None:
     if node.op.name == "where":
         _check(node, dtypes[0] == np.bool_, "the condition is not bool")
         _check(node, dtypes[1] == dtypes[2], "both values have one dtype")
+    elif node.op.name == "guard":
+        _check(node, dtypes[1] == np.bool_, "the condition is not bool")
+        _check(node, {"exception", "message"} <= set(node.params), "it does not say what to raise")
     elif node.op.name == "complex":
         _check(node, dtypes[0] == dtypes[1] and dtypes[0].kind == "f", "both parts are floats of one dtype")
     elif isinstance(node.op.ufunc, np.ufunc):

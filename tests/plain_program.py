@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -77,7 +78,7 @@ def run_plain(
             elif isinstance(instruction, RaiseIf):
                 status = state.arrays[instruction.buffer]
                 if status[0]:
-                    kind = {"IndexError": IndexError, "ValueError": ValueError}[instruction.exception]
+                    kind = getattr(builtins, instruction.exception)
                     raise kind(instruction.message.replace("{value}", str(status[1])))
     return [state.arrays[b] for b in plan.program.outputs]
 

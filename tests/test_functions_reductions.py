@@ -1,10 +1,15 @@
 """Reductions, running sums, differences: NumPy's dtypes, shapes and values over dtypes, axes and keywords."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from agreement import check
 
 import aotarray
+from aotarray.interpret import interpret
+from aotarray.passes import simplify
 
 RNG = np.random.default_rng(5)
 REAL = RNG.standard_normal((4, 5))
@@ -63,6 +68,12 @@ KEYWORDS = [
     lambda x: np.diff(x, prepend=0, append=1),
     lambda x: np.diff(x, n=9),
     lambda x: (np.trace(x, 1), x.trace(-1, dtype=np.float32)),
+]
+RAISING = [
+    (lambda x, w: np.average(x, 1, w), [1.0, -1.0, 2.0, -2.0], "Weights sum to zero"),
+    (lambda x, w: np.average(x * 1j, weights=x * w - x * w), [1.0, 2.0, 3.0, 4.0], "Weights sum to zero"),
+    (lambda x, w: np.nanargmax(x + w, 0), [1.0, np.nan, 3.0, 4.0], "All-NaN slice encountered"),
+    (lambda x, w: np.nanargmin(x * w), [np.nan] * 4, "All-NaN slice encountered"),
 ]
 SUBTRACTING = [
     lambda x: np.gradient(x),
@@ -139,3 +150,36 @@ def test_out_of_a_reduction():
         return total
 
     check(f, [REAL], compiled=True)
+
+
+@pytest.mark.parametrize(("function", "w", "message"), RAISING)
+def test_what_raises_for_some_values_raises_as_numpy(function, w, message):
+    x, w = np.arange(12.0).reshape(3, 4), np.array(w)
+    compiled = aotarray.jit(function)
+    graph = simplify(aotarray.lower(function, x, w).traced.graph)
+    with pytest.raises((ValueError, ZeroDivisionError), match=message) as expected:
+        function(x, w)
+    for call in (compiled, lambda *arguments: interpret(graph, arguments)):
+        with pytest.raises(type(expected.value), match=message):
+            call(x, w)
+    good = np.arange(4.0) + 1
+    if function is not RAISING[1][0]:
+        np.testing.assert_allclose(compiled(x, good), function(x, good), rtol=1e-14)
+
+
+def test_a_built_module_raises_as_numpy(tmp_path):
+    def mean(x, w):
+        return np.average(x, weights=w), np.nanargmax(x)
+
+    aotarray.build(mean, "f64[n], f64[n]", name="guarded_module", out=tmp_path)
+    program = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "import numpy as np, guarded_module as m; x = np.array([1.0, 3.0]); print(m.mean(x, x))\n"
+        "for a, b in ((x, x - 2), (x * np.nan, x)):\n"
+        "    try: m.mean(a, b)\n"
+        "    except (ZeroDivisionError, ValueError) as e: print(type(e).__name__, e)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert "2.5" in done.stdout
+    assert "ZeroDivisionError Weights sum to zero, can't be normalized" in done.stdout
+    assert "ValueError All-NaN slice encountered" in done.stdout

@@ -64,7 +64,7 @@ class Nest:
         self.extents: list[str] = []
         self.operand_strides: dict[str, list[str]] = {}
         self.status: Storage | None = None
-        self.status_needed: Callable[[str], Storage] | None = None
+        self.status_needed: Callable[..., Storage] | None = None
         self.inline_root: set[int] = set()
         #: sizes taken to be constants in the branch that is being built, and strides that follow from them
         self.assumed: dict[str, Dim] = {}
@@ -318,12 +318,26 @@ class Nest:
         self.computed.add(node.number)
         codes = [o.type.code for o in node.operands]
         self.cost += node.op.cost
+        if node.op.name == "guard":
+            return self._guard(node, operands, home)
         spelled = scalar.spell(node.op, codes, node.type.code, operands, lambda e: self._let(home, e, line))
         if isinstance(spelled, tuple):
             return self._let(home, spelled[0], line), self._let(home, spelled[1], line)
         if scalar.is_atom(spelled):
             return spelled
         return self._let(home, spelled, line)
+
+    def _guard(self, node: Node, operands: list[Value], home: Scope) -> Value:
+        """The first operand; where the second holds, the program raises once the kernel is done."""
+        value, wrong = operands
+        assert self.status_needed is not None and isinstance(wrong, str)
+        status = self.pointer(self.status_needed(node.params["message"], node.params["exception"]), "out")
+        choice = If(wrong, [Store(status, "0", "1")])
+        if home is self.scopes[-1]:
+            home.statements.append(choice)
+        else:  # before the loop that is open there
+            home.statements.insert(len(home.statements) - 1, choice)
+        return value
 
     def load(self, place: Storage, index: Index, home: Scope, line: str = "") -> Value:
         """The stored element at `index`."""

@@ -25,7 +25,7 @@ def show_plan(plan: Plan) -> str:
                 "",
             ]
         elif isinstance(instruction, RaiseIf):
-            lines += [f"raise {instruction.exception} when an index was out of bounds", ""]
+            lines += [f"raise {instruction.exception} where a kernel asks for it: {instruction.message}", ""]
     temporaries = [b for b in plan.program.buffers if b.kind == "temp"]
     if temporaries:
         lines.append("temporaries: " + ", ".join(_array(plan, b) for b in temporaries))

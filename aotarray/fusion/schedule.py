@@ -242,21 +242,19 @@ class Scheduler:
             operands = tuple(self.storage[o.number].buffer for o in root.operands)
             self.instructions.append(LibraryCall(root.op.name, operands, self.storage[root.number].buffer))
             return
-        statuses: list[tuple[Storage, str]] = []
+        statuses: dict[tuple[str, str], Storage] = {}
 
-        def status(message: str) -> Storage:
-            for place, known in statuses:
-                if known == message:
-                    return place
-            number = self._buffer(Buffer("temp", "i64", self._dims((3,)), zero=True))
-            statuses.append((Storage(number, self._name("status"), "i64", (3,), False), message))
-            return statuses[-1][0]
+        def status(message: str, exception: str = "IndexError") -> Storage:
+            if (message, exception) not in statuses:
+                number = self._buffer(Buffer("temp", "i64", self._dims((3,)), zero=True))
+                statuses[message, exception] = Storage(number, self._name("status"), "i64", (3,), False)
+            return statuses[message, exception]
 
         nest = self._nest(status)
         for kernel in self._lowering(group, nest, roots, status).lower():
             self._call(kernel)
-        for place, message in statuses:
-            self.instructions.append(RaiseIf(place.buffer, "IndexError", message))
+        for (message, exception), place in statuses.items():
+            self.instructions.append(RaiseIf(place.buffer, exception, message))
 
     def _nest(self, status: object) -> Nest:
         number = len(self.kernels)

@@ -22,7 +22,8 @@ class Op:
     """One op. `kind` says how it maps indices:
 
     leaf         input, literal, constant, size, iota: no operands
-    elementwise  all operands have the node's shape
+    elementwise  all operands have the node's shape; `guard` is its first, and the program raises where its
+                 second, a bool, holds
     view         an affine index map; moves no data
     reshape      the same elements in C order under another shape
     reduce       folds axes away;  argreduce: position of an extreme along one axis
@@ -78,6 +79,7 @@ _op("where",            "elementwise", 3, np.where, any="where({0}, {1}, {2})")
 _op("real",             "elementwise", 1, np.real)
 _op("imag",             "elementwise", 1, np.imag)
 _op("complex",          "elementwise", 2)
+_op("guard",            "elementwise", 2)
 _op("sum",              "reduce",    1, np.add)
 _op("prod",             "reduce",    1, np.multiply)
 _op("max",              "reduce",    1, np.maximum)

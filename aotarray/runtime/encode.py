@@ -31,7 +31,7 @@ _WEAK = ("", "bool", "int", "float", "complex")
 _SIZE_OPS = ("dim", "const", "add", "sub", "mul", "floordiv", "mod", "min", "max")
 _RELATIONS = ("eq", "ne", "ge")
 _KINDS = ("arg", "out", "temp", "const", "alias")
-_EXCEPTIONS = ("IndexError", "ValueError")
+_EXCEPTIONS = ("IndexError", "ValueError", "ZeroDivisionError")
 _KERNEL, _LIBRARY, _RAISE = range(3)
 _INSTRUCTION = 14  # words in `Instruction`
 

@@ -28,6 +28,12 @@ def op(name: str, *operands: Any) -> Any:
     return Tracer.of(trace, apply_op(trace, name, *operands))
 
 
+def guard(x: Any, wrong: Any, exception: str, message: str) -> Any:
+    """`x`; the program raises where `wrong`, a bool array of its shape, holds."""
+    node = x._trace.graph.apply("guard", (x.node, wrong.node), here(), exception=exception, message=message)
+    return Tracer.of(x._trace, node)
+
+
 def cast_to(x: Any, dtype: Any) -> Any:
     """`x.astype(dtype)`."""
     return Tracer.of(x._trace, promote.cast(x._trace, x.node, np.dtype(dtype)))

@@ -237,6 +237,32 @@ implements("common_type")(
 )
 
 
+@implements("min_scalar_type")
+def min_scalar_type(a: Any) -> np.dtype:
+    x = array(a)
+    dtype: np.dtype = x.dtype
+    if x.ndim:
+        return dtype
+    known = known_value(x._trace, x.node, "np.min_scalar_type")
+    if known is None:
+        raise UnsupportedError(f"{here()}: np.min_scalar_type of a number depends on its value; use x.dtype")
+    return np.min_scalar_type(known)
+
+
+@implements("polyval")
+def polyval(p: Any, x: Any) -> Any:
+    """Horner's rule, as NumPy has it; the number of coefficients is fixed."""
+    points = array(x, p)
+    coefficients = p if isinstance(p, Tracer) else np.asarray(p)
+    if coefficients.ndim != 1:
+        raise UnsupportedError(f"{here()}: np.polyval takes coefficients with one axis in compiled functions")
+    zero = points._trace.graph.literal(0, points.dtype, here())
+    value = Tracer.of(points._trace, promote.broadcast_node(points._trace, zero, points.node.shape))
+    for coefficient in coefficients:
+        value = op("add", op("multiply", value, points), coefficient)
+    return value
+
+
 @implements("i0")
 def i0(x: Any) -> Any:
     raise UnsupportedError(f"{here()}: np.i0 is not supported; compute the Bessel function's series yourself")

@@ -11,7 +11,7 @@ from ...errors import UnsupportedError
 from .. import promote, views
 from ..context import here
 from ..tracer import Tracer
-from .elementwise import cast_to, deliver, op
+from .elementwise import cast_to, deliver, op, where
 from .joining import concatenate
 from .reductions import NOT_GIVEN, normalise_axes, reduced_axes, sum_dtype, sum_rule
 from .registry import array, implements, trace_of
@@ -37,6 +37,20 @@ def _running(name: str) -> Any:
 
 cumsum = implements("cumsum", method="cumsum")(_running("cumsum"))
 cumprod = implements("cumprod", method="cumprod")(_running("cumprod"))
+
+
+def _running_without_nan(rule: Any, neutral: int) -> Any:
+    def nan_rule(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        x = array(a, out)
+        if x.dtype.kind in "fc":
+            x = where(op("isnan", x), x.dtype.type(neutral), x)
+        return rule(x, axis, dtype, out)
+
+    return nan_rule
+
+
+implements("nancumsum")(_running_without_nan(cumsum, 0))
+implements("nancumprod")(_running_without_nan(cumprod, 1))
 
 
 def _cumulative(rule: Any, neutral: int) -> Any:

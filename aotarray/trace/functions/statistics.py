@@ -13,7 +13,7 @@ from ...sizes import Dim
 from .. import promote
 from ..context import Trace, here
 from ..tracer import Tracer
-from .elementwise import apply_op, cast_to, deliver, op
+from .elementwise import apply_op, cast_to, deliver, guard, op
 from .elementwise import where as select
 from .reductions import (
     NOT_GIVEN,
@@ -163,6 +163,8 @@ def average(
         kinds = (x.dtype, w.dtype, np.dtype(np.float64)) if x.dtype.kind in "biu" else (x.dtype, w.dtype)
         dtype = np.result_type(*kinds)
         scale = sum_rule(w, axis, dtype, keepdims=kept)
+        message = "Weights sum to zero, can't be normalized"
+        scale = guard(scale, op("equal", scale, 0), "ZeroDivisionError", message)
         product = Tracer.of(trace, apply_op(trace, "multiply", x, w, dtype=dtype))
         found = op("divide", sum_rule(product, axis, keepdims=kept), scale)
     if not returned:
@@ -255,7 +257,12 @@ nanmin = implements("nanmin")(_nan_extreme("nanmin", min_rule, np.inf))
 
 def _nan_argument(name: str, rule: Any, neutral: float) -> Any:
     def nan_rule(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        return rule(_without_nan(a, neutral)[0], axis, out, keepdims=_flag(keepdims))
+        x, nan = _without_nan(a, neutral)
+        found = rule(x, axis, keepdims=_flag(keepdims))
+        if nan is not None:
+            nothing = all_rule(nan, axis, keepdims=_flag(keepdims))
+            found = guard(found, nothing, "ValueError", "All-NaN slice encountered")
+        return deliver(found._trace, found, out)
 
     return nan_rule
 

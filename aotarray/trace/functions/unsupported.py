@@ -34,8 +34,8 @@ _FUNCTIONS = (
     ("multiply and sum shifted slices instead", "convolve correlate"),
     ("compute it from x - x.mean(...) and @", "cov corrcoef"),
     (
-        "evaluate the polynomial by Horner's rule",
-        "polyval polyfit poly roots polyadd polymul polysub polydiv",
+        "use np.polyval with coefficients computed outside",
+        "polyfit poly roots polyadd polymul polysub polydiv polyder polyint",
     ),
     ("use x[:, None] ** np.arange(k)", "vander"),
     ("write the loop over axes as array operations", "apply_along_axis apply_over_axes"),
