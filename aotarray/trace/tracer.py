@@ -391,7 +391,7 @@ def call_function(trace: Trace, function: Any, args: tuple[Any, ...], kwargs: di
 def _way_round(name: str) -> str:
     if name.startswith(("numpy.fft", "numpy.linalg")):
         return "call it outside on the results, and pass what it gives as an argument"
-    return "write it with supported functions, or call it outside and pass the result as an argument"
+    return "write it with those of docs/supported.md, or call it outside and pass the result as an argument"
 
 
 def _plain_array(value: Any, name: str) -> Any:

@@ -65,11 +65,6 @@ def angle(z: Any, deg: bool = False) -> Any:
     return op("multiply", found, 180 / np.pi) if deg else found
 
 
-@implements("real_if_close")
-def real_if_close(a: Any, tol: float = 100) -> Any:
-    raise UnsupportedError(f"{here()}: the dtype of np.real_if_close depends on values; use x.real")
-
-
 @implements("iscomplex")
 def iscomplex(x: Any) -> Any:
     return op("not_equal", _part("imag", array(x)), 0)
@@ -263,11 +258,6 @@ def polyval(p: Any, x: Any) -> Any:
     return value
 
 
-@implements("i0")
-def i0(x: Any) -> Any:
-    raise UnsupportedError(f"{here()}: np.i0 is not supported; compute the Bessel function's series yourself")
-
-
 @implements("unwrap")
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
     """NumPy's algorithm for a period that is a number."""
@@ -294,11 +284,3 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     first = cast_to(window(x, along, 0, 1), dtype)
     rest = op("add", window(x, along, 1, x.node.shape[along] - 1), cumsum(correction, along))
     return concatenate([first, cast_to(rest, dtype)], along)
-
-
-@implements("interp")
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    raise UnsupportedError(
-        f"{here()}: np.interp is not supported; "
-        f"for few points use nested np.where, for a regular grid index with floor"
-    )

@@ -22,7 +22,7 @@ _LAYOUT = "layout is not visible inside a compiled function; use shape"
 _RETURN = "return the array instead"
 
 #: (way round, functions)
-_FUNCTIONS = (
+REFUSED_FUNCTIONS = (
     (_MASK, "nonzero flatnonzero argwhere extract compress delete insert trim_zeros"),
     (_OUTSIDE, "unique unique_values unique_counts unique_inverse unique_all"),
     (_OUTSIDE, "union1d intersect1d setdiff1d setxor1d bincount"),
@@ -44,13 +44,23 @@ _FUNCTIONS = (
     ("use explicit shapes", "resize"),
     ("work on integers of one width, by shifts and masks", "packbits unpackbits"),
     ("compute positions with // and %", "ravel_multi_index unravel_index"),
+    ("use nested np.where for few points, floor and indexing for a regular grid", "interp"),
+    ("compute the Bessel function's series yourself", "i0"),
+    ("its dtype depends on values; use x.real", "real_if_close"),
+    ("use np.exp(np.linspace(np.log(a), np.log(b), n))", "geomspace"),
+    ("index with a[:, None] and b[None, :]", "ix_"),
+    ("use masks: np.arange(n)[:, None] >= np.arange(m)", "tril_indices_from triu_indices_from diag_indices_from"),
+    ("memory is not visible inside a compiled function", "shares_memory may_share_memory"),
+    ("the order of contraction is chosen here; call np.einsum", "einsum_path"),
+    ("dates are not compiled; pass integers", "isnat busday_count busday_offset is_busday datetime_as_string"),
+    (_RETURN, "savez savez_compressed"),
     (_SOLVE, "linalg.solve linalg.inv linalg.det linalg.slogdet linalg.eig linalg.eigh linalg.eigvals"),
     (_SOLVE, "linalg.eigvalsh linalg.svd linalg.svdvals linalg.qr linalg.cholesky linalg.lstsq linalg.pinv"),
     (_SOLVE, "linalg.matrix_rank linalg.cond linalg.tensorinv linalg.tensorsolve"),
     (_TRANSFORM, "fft.fft fft.ifft fft.rfft fft.irfft fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 fft.fftn"),
     (_TRANSFORM, "fft.ifftn fft.rfftn fft.irfftn fft.hfft fft.ihfft fft.fftshift fft.ifftshift"),
 )
-_METHODS = (
+REFUSED_METHODS = (
     (_SORT, "sort argsort partition argpartition"),
     (_MASK, "nonzero compress"),
     (_BINS, "searchsorted"),
@@ -60,11 +70,13 @@ _METHODS = (
     ("use reshape", "resize"),
     ("copy the array instead", "setflags"),
     (_RETURN, "tobytes tofile dump dumps"),
+    ("use aotarray.device_put outside the compiled function", "to_device"),
 )
-_PROPERTIES = (
+REFUSED_PROPERTIES = (
     ("use x.reshape(-1)", "flat"),
     (_LAYOUT, "strides flags"),
     (_RETURN, "data ctypes"),
+    ("an array has its device outside a compiled function", "device"),
     ("use the array it is a view of", "base"),
 )
 
@@ -84,13 +96,13 @@ def _find(dotted: str) -> Any:
     return found
 
 
-for _way, _names in _FUNCTIONS:
+for _way, _names in REFUSED_FUNCTIONS:
     for _name in _names.split():
         if _find(_name) is not None and _find(_name) not in FUNCTIONS:
             implements(_name)(_refusal(f"numpy.{_name}", _way))
-for _way, _names in _METHODS:
+for _way, _names in REFUSED_METHODS:
     for _name in _names.split():
         METHODS.setdefault(_name, _refusal(f"ndarray.{_name}", _way))
-for _way, _names in _PROPERTIES:
+for _way, _names in REFUSED_PROPERTIES:
     for _name in _names.split():
         METHODS.setdefault(_name, property(_refusal(f"ndarray.{_name}", _way)))  # type: ignore[arg-type]

@@ -1,0 +1,149 @@
+"""Writes docs/supported.md and docs/unsupported.md from the op table and the tables of rules.
+
+python tools/support_tables.py            # writes both pages
+python tools/support_tables.py --check    # exits 1 where a page is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aotarray.ops import OPS, UFUNC_OPS
+from aotarray.trace.functions import FUNCTIONS, METHODS, UFUNCS
+from aotarray.trace.functions.creation import CREATION
+from aotarray.trace.functions.unsupported import REFUSED_FUNCTIONS, REFUSED_METHODS, REFUSED_PROPERTIES
+from aotarray.trace.tracer import Tracer
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+NUMPY = ".".join(np.__version__.split(".")[:2])
+MADE = f"Made by `python tools/support_tables.py` with NumPy {NUMPY}; what an older NumPy lacks is not there."
+GROUPS = {
+    "elementwise": "Selecting and converting", "numeric": "Rounding, parts, comparisons",
+    "reductions": "Reductions", "statistics": "Statistics", "running": "Along an axis",
+    "shaping": "Shapes and views", "joining": "Joining and repeating", "selecting": "Indexing and selecting",
+    "padding": "Padding", "products": "Products", "einsum": "einsum", "norms": "Norms",
+}  # fmt: skip
+#: what a rule takes less of than NumPy does, beside dtypes that no compiled function has
+LIMITS = (
+    ("`max`, `min`, `argmax`, `argmin`, `ptp`", "not of complex values: take them of `abs(x)` or `x.real`"),
+    ("`pad`", "the modes `constant`, `edge`, `reflect`, `symmetric`, `wrap` and `empty`"),
+    ("`linalg.norm`", "not the norms that need singular values"),
+    ("`ufunc.reduce`", "of add, multiply, maximum, minimum, logical_and, logical_or, logical_xor"),
+    ("`ufunc.accumulate`", "of add and multiply"),
+    ("`ufunc.at`, `ufunc.reduceat`", "not supported: compare indices and reduce, or reshape and reduce"),
+    ("`x[mask]`", "as an operand of reductions and assignments; its size depends on values otherwise"),
+    (
+        "`average`, `nanargmax`, `nanargmin`, indexing",
+        "raise NumPy's errors only for elements that are computed",
+    ),
+)
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """NumPy's functions and ufuncs, with their names."""
+    for module, prefix in ((np, ""), (np.linalg, "linalg."), (np.fft, "fft.")):
+        for name in sorted(dir(module)):
+            found = getattr(module, name)
+            if not name.startswith("_") and (
+                isinstance(found, np.ufunc) or hasattr(found, "_implementation")
+            ):
+                yield prefix + name, found
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(set(names)))
+
+
+def refused_functions() -> set[str]:
+    return {name for _, names in REFUSED_FUNCTIONS for name in names.split()}
+
+
+def refused_methods() -> set[str]:
+    return {name for _, names in (*REFUSED_METHODS, *REFUSED_PROPERTIES) for name in names.split()}
+
+
+def supported_page() -> str:
+    refused = refused_functions()
+    groups: dict[str, list[str]] = {title: [] for title in GROUPS.values()}
+    ufuncs = []
+    for name, found in public():
+        if name in refused:
+            continue
+        if isinstance(found, np.ufunc):
+            ufuncs += [name] if found in UFUNC_OPS or found in UFUNCS or found in FUNCTIONS else []
+        elif found in FUNCTIONS and name not in CREATION:
+            groups[GROUPS[FUNCTIONS[found].__module__.rpartition(".")[2]]].append(name)
+    own = {n for n in dir(Tracer) if not n.startswith("_") and n in dir(np.ndarray)}
+    methods = (own | {n for n in METHODS if not n.startswith("_")}) - refused_methods()
+    lines = [
+        "# What compiled functions may use", "", MADE, "",
+        "Dtypes: bool, the integers of 8 to 64 bits, float16, float32, float64, complex64, complex128. Anything",
+        "else of NumPy works on values that depend on no argument. [unsupported.md](unsupported.md) lists what is",
+        "refused, and ways round.", "",
+        "| | |", "|---|---|", f"| Ufuncs | {listed(ufuncs)} |", f"| Making arrays | {listed(CREATION)} |",
+    ]  # fmt: skip
+    lines += [f"| {title} | {listed(names)} |" for title, names in groups.items() if names]
+    lines += [
+        f"| Methods and attributes | {listed(methods)} |",
+        "| Operators | `+ - * / // % ** @ & \\| ^ ~ << >> < <= > >= == !=`, `abs`, `divmod`, `round`, in place too |",
+        "| Indexing | integers, slices, `None`, `...`, integer arrays, masks; reading and writing |",
+        "", "## With limits", "| | |", "|---|---|",
+    ]  # fmt: skip
+    lines += [f"| {what} | {limit} |" for what, limit in LIMITS]
+    ops = ", ".join(f"`{name}`" for name in OPS)
+    return (
+        "\n".join([*lines, "", "## Ops of the graph", f"All of these are recorded as {len(OPS)} ops: {ops}."])
+        + "\n"
+    )
+
+
+def unsupported_page() -> str:
+    lines = [
+        "# What compiled functions refuse, and what to do instead", "",
+        MADE, "", "Each raises `UnsupportedError` at the line that uses it, with the text of its row.", "",
+        "| function | instead |", "|---|---|",
+    ]  # fmt: skip
+    available = {name for name, _ in public()}
+    rows = {name: way for way, names in REFUSED_FUNCTIONS for name in names.split() if name in available}
+    lines += [f"| `{name}` | {rows[name]} |" for name in sorted(rows)]
+    lines += ["", "| attribute of an array | instead |", "|---|---|"]
+    rows = {n: way for way, names in (*REFUSED_METHODS, *REFUSED_PROPERTIES) for n in names.split()}
+    lines += [f"| `{name}` | {rows[name]} |" for name in sorted(rows) if hasattr(np.ndarray, name)]
+    others = [
+        name for name, found in public()
+        if found not in UFUNC_OPS and found not in UFUNCS and found not in FUNCTIONS and name not in CREATION
+    ]  # fmt: skip
+    if others:
+        lines += ["", f"Neither supported nor with a way round of its own: {listed(others)}."]
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"supported.md": supported_page, "unsupported.md": unsupported_page}
+
+
+def main() -> int:
+    """Write the pages, or compare them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only compare")
+    options = parser.parse_args()
+    stale = [name for name, page in PAGES.items() if not _is(DOCS / name, page())]
+    for name in stale:
+        if options.check:
+            print(f"docs/{name} is out of date: run python tools/support_tables.py")
+        else:
+            (DOCS / name).write_text(PAGES[name]())
+    return int(options.check and bool(stale))
+
+
+def _is(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text() == text
+
+
+if __name__ == "__main__":
+    sys.exit(main())
