@@ -32,7 +32,7 @@ GROUPS = {
 #: what a rule takes less of than NumPy does, beside dtypes that no compiled function has
 LIMITS = (
     ("`max`, `min`, `argmax`, `argmin`, `ptp`", "not of complex values: take them of `abs(x)` or `x.real`"),
-    ("`pad`", "the modes `constant`, `edge`, `reflect`, `symmetric`, `wrap` and `empty`"),
+    ("`pad`", "the modes `constant`, `edge`, `reflect`, `symmetric` and `wrap`"),
     ("`linalg.norm`", "not the norms that need singular values"),
     ("`ufunc.reduce`", "of add, multiply, maximum, minimum, logical_and, logical_or, logical_xor"),
     ("`ufunc.accumulate`", "of add and multiply"),
