@@ -1,8 +1,9 @@
 """power, cbrt and hypot.
 
-power: log(x) to about 2**-66 as a sum of two floats, times y as such a sum, and exp of that (Muller,
-Elementary Functions, 3rd ed., section 11.4 on x**y). float32 goes through float64, where none of that is
-needed: a float32 log of enough bits takes as many operations in pairs of floats.
+power: log2(x) to about 2**-66 as a sum of two floats, times y as such a sum, and exp2 of that (Muller,
+Elementary Functions, 3rd ed., section 11.4 on x**y). In float64 special values and results that are not normal
+are a rare call. float32 goes through float64, where none of that is needed: a float32 log of enough bits takes
+as many operations in pairs of floats.
 cbrt: a polynomial near x**(-1/3), one step of higher order, one of Newton's with an exact residual; no
 division.
 """
@@ -12,8 +13,6 @@ from __future__ import annotations
 from aotarray.vecmath import coefficients as c
 from aotarray.vecmath.exponential import F64, clamp, reduce_exp, scale_twice
 from aotarray.vecmath.logarithm import (
-    LN2_HIGH,
-    LN2_LOW,
     MANTISSA,
     ONE,
     SHIFT,
@@ -41,16 +40,18 @@ from aotarray.vecmath.primitives import (
     select,
     sqrt,
 )
-from aotarray.vecmath.registry import define
+from aotarray.vecmath.registry import define, rare
 
 INFINITY = float("inf")
 NAN = float("nan")
-TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+#: 2/ln2 and 2/3/ln2, each as a sum
+TWO_LN2 = (2.8853900817779268, 4.0710547481862066e-17)
+TWO_THIRDS_LN2 = (0.9617966939259756, 5.0577616648125907e-17)
+LOG2_TAIL = tuple(1.4426950408889634 * term for term in c.LOG_TAIL_F64)
 
 
-def log_pair(x: Scalar) -> tuple[Scalar, Scalar]:
-    """log(x) as a sum of two floats, for finite x > 0 in float64."""
-    f, k = normalise(x)
+def log2_pair(f: Scalar, k: Scalar) -> tuple[Scalar, Scalar]:
+    """log2((1 + f) 2**k) as a sum of two floats in float64, the second not rounded into the first."""
     g = f + 2.0
     g_low = f - (g - 2.0)
     inverse = 1.0 / g
@@ -58,19 +59,15 @@ def log_pair(x: Scalar) -> tuple[Scalar, Scalar]:
     s_low = (exact_fma(-s, g, f) - s * g_low) * inverse
     z, z_low = multiply_pair(s, s)
     z_low = fma(2.0 * s, s_low, z_low)
-    # log(m) = 2 s + s z (2/3 + z R(z))
-    w = z * polynomial(z, c.LOG_TAIL_F64)
-    q, q_low = add_fast(constant(TWO_THIRDS[0], x), w)
-    q_low = q_low + TWO_THIRDS[1]
+    # log2(m) = s (2/ln2 + z (2/3/ln2 + z R(z)/ln2))
+    q, q_low = add_fast(constant(TWO_THIRDS_LN2[0], f), z * polynomial(z, LOG2_TAIL))
     t, t_low = multiply_pair(z, q)
-    t_low = t_low + fma(z, q_low, z_low * q)
-    u, u_low = multiply_pair(s, t)
-    u_low = u_low + fma(s, t_low, s_low * t)
-    high, low = add_fast(2.0 * s, u)
-    low = low + (u_low + 2.0 * s_low)
-    total, rest = add_fast(k * LN2_HIGH["f64"], high)
-    rest = rest + fma(k, LN2_LOW["f64"], low)
-    return add_fast(total, rest)
+    t_low = fma(z, q_low + TWO_THIRDS_LN2[1], fma(z_low, q, t_low))
+    v, v_low = add_fast(constant(TWO_LN2[0], f), t)
+    u, u_low = multiply_pair(s, v)
+    u_low = fma(s, v_low + (t_low + TWO_LN2[1]), fma(s_low, v, u_low))
+    high, low = add_fast(k, u)
+    return high, low + u_low
 
 
 def special_power(x: Scalar, y: Scalar, magnitude: Scalar) -> Scalar:
@@ -92,20 +89,53 @@ def edge_log(a: Scalar, log: Scalar) -> Scalar:
     return select(a < INFINITY, log, a)
 
 
-@define("power", "f64")
-def power(x: Scalar, y: Scalar) -> Scalar:
+def exponent_of(p: Scalar, p_low: Scalar) -> tuple[Scalar, Scalar]:
+    """2**(p + p_low) as a number near 1 and bits that end in an integer and twice the bias."""
+    magic = F64.magic + 2 * F64.bias
+    shifted = p + magic
+    r = (p - (shifted - magic)) + p_low
+    return fma(r, polynomial(r, c.EXP2_F64), 1.0), bits(shifted)
+
+
+def out_of_range(x: Scalar, p: Scalar, y: Scalar) -> Scalar:
+    """Whether x is neither 0 nor a normal number, 2**p is not one, or y is so large that products overflow."""
     a = fabs(x)
-    high, low = log_pair(a)
+    tiny, infinite = (bits(constant(value, a)) for value in (TINY["f64"], INFINITY))
+    usual = (bits(a) - tiny < infinite - tiny) | (a == 0.0)
+    return (usual & (fabs(p) < 1020.0) & (fabs(y) < 2.0**500)) == (a == -1.0)
+
+
+@rare(out_of_range, "f64")
+def power_long(x: Scalar, p: Scalar, y: Scalar) -> Scalar:
+    a = fabs(x)
+    high, low = log2_pair(*normalise(a))
     exponent = clamp(y, -(2.0**80), 2.0**80)
     high = edge_log(a, high)
     p = exponent * high
     p_low = fma(exponent, low, exact_fma(exponent, high, -p))
-    p_low = select(fabs(p) < 1000.0, p_low, 0.0)
-    p = clamp(p, F64.bottom, F64.top)
-    _, r, low_bits = reduce_exp(p, 2 * F64.bias)
-    r = r + p_low
-    e = fma(r * r, polynomial(r, c.EXP_F64), r) + 1.0
+    p_low = select(fabs(p) < 1100.0, p_low, 0.0)
+    e, low_bits = exponent_of(clamp(p, -1080.0, 1030.0), p_low)
     return special_power(x, y, scale_twice(e, low_bits))
+
+
+@define("power", "f64")
+def power(x: Scalar, y: Scalar) -> Scalar:
+    a = fabs(x)
+    f, biased, _ = split_exponent(a)
+    high, low = log2_pair(f, biased - (2.0**52 + 1023))
+    p = y * high
+    p_low = fma(y, low, exact_fma(y, high, -p))
+    zero = a == 0.0
+    p = select(zero, y * 0.0, p)
+    e, low_bits = exponent_of(p, p_low)
+    magnitude = from_bits(bits(e) + ((low_bits - 2 * F64.bias) << F64.shift))
+    at_zero = select(y > 0.0, constant(0.0, x), constant(INFINITY, x))
+    magnitude = select(zero & (y != 0.0), at_zero, magnitude)
+    whole = rint(y) == y
+    half = 0.5 * y
+    signed = copysign(magnitude, x)
+    result = select(whole, select(rint(half) == half, magnitude, signed), select(x < 0.0, NAN, magnitude))
+    return select(out_of_range(x, p, y), power_long(x, p, y), result)
 
 
 @define("power", "f32")
