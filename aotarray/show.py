@@ -24,7 +24,7 @@ def show_graph(graph: Graph) -> str:
         if node.op.name == "input":
             continue
         text = f"  {number[node.number]} = {_call(node, number)} : {node.type}"
-        lines.append(f"{text:<72}# {node.where}" if node.where.line else text)
+        lines.append(f"{text:<72}  # {node.where}" if node.where.line else text)
     for relation, a, b, _ in graph.checks:
         lines.append(f"  require {a} {_RELATIONS[relation]} {b}")
     lines.append("  return " + ", ".join(number[o.number] for o in graph.outputs))

@@ -19,6 +19,9 @@ DTYPE_OF_CODE: dict[str, np.dtype] = {c: np.dtype(n) for c, n in zip(DTYPES, _NU
 _CODE_OF_NAME = {n: c for c, n in zip(DTYPES, _NUMPY_NAMES, strict=True)}
 
 
+_WEAK_NAMES = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
+
+
 def code(dtype: np.dtype) -> str:
     """The short code of a supported native dtype ("f64"); KeyError for any other."""
     return _CODE_OF_NAME[dtype.name]
@@ -53,4 +56,7 @@ class ArrayType:
         return code(self.dtype)
 
     def __str__(self) -> str:
+        """As the spec grammar writes it: `f64[n, m]`, or `float` for a Python scalar."""
+        if self.weak and not self.shape:
+            return _WEAK_NAMES[self.dtype.kind]
         return f"{self.code}[{', '.join(map(str, self.shape))}]"

@@ -24,7 +24,7 @@ LAYERS = [
     {"compile"},
     {"runtime"},
     {"aot"},
-    {"api", "compiler"},
+    {"api", "building", "compiler"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
