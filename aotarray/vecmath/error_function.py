@@ -1,7 +1,7 @@
 """erf and erfc.
 
 erf: below 0.92 a polynomial in x*x; above, 1 - exp(p(x)) with p near log(erfc(x)), whose error matters only
-as far as erfc does. Both polynomials are evaluated as one, with coefficients chosen by the range.
+as far as erfc does. Both are evaluated: to choose coefficients by the range takes as long.
 erfc: exp(-x*x) times a polynomial in (x - k) / (x + k), after M. Shepherd and J. Laframboise, "Chebyshev
 approximation of (1 + 2x) exp(x*x) erfc x", Math. Comp. 36, 1981; the square's rounding error goes into exp.
 """
@@ -17,6 +17,7 @@ from aotarray.vecmath.primitives import (
     constant,
     copysign,
     dtype_of,
+    estrin,
     exact_fma,
     fabs,
     fma,
@@ -38,11 +39,10 @@ def erf(x: Scalar) -> Scalar:
     inner, outer, top = (c.ERF_F64, c.LOG_ERFC_F64, 6.0) if wide else (c.ERF_F32, c.LOG_ERFC_F32, 4.0)
     a = fabs(x)
     a = select(a > top, top, a)
-    near = a < 0.92
-    p = polynomial(select(near, a * a, a), blend(near, inner, outer, x))
-    r, t, s = expm1_parts(select(near, constant(-2.0, x), p))
+    near = estrin(a * a, inner)
+    r, t, s = expm1_parts(estrin(a, outer))
     far = -2.0 * fma(s, t, fma(s, r, s - 0.5))
-    return copysign(select(near, fma(a, p, a), far), x)
+    return copysign(select(a < 0.92, fma(a, near, a), far), x)
 
 
 @define("erfc", "f32", "f64")
