@@ -70,7 +70,8 @@ def test_each_is_one_loop_nest_that_runs_as_plain_python(name):
 
 
 PRINT = """
-import hashlib, sys
+import sys
+from hashlib import sha256
 sys.path[:0] = [{tests!r}]
 import warnings; warnings.simplefilter("ignore")
 import test_golden
@@ -79,11 +80,11 @@ import aotarray
 from programs import Choices, build_program
 for name, (_, spec) in test_golden.CASES.items():
     plan = aotarray.lower(test_golden.function(name), spec).plan
-    print(name, hashlib.sha256(encode(plan.program)).hexdigest(), hashlib.sha256(test_golden.text(name).encode()).hexdigest())
+    print(name, sha256(encode(plan.program)).hexdigest(), sha256(test_golden.text(name).encode()).hexdigest())
 for seed in range(25):
     program = build_program(Choices(seed))
     low = aotarray.lower(program.function(), *program.arguments)
-    print(seed, hashlib.sha256(encode(low.plan.program)).hexdigest(), hashlib.sha256(low.source.encode()).hexdigest())
+    print(seed, sha256(encode(low.plan.program)).hexdigest(), sha256(low.source.encode()).hexdigest())
 """
 
 

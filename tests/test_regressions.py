@@ -246,6 +246,40 @@ def test_deep_graphs_are_linear():
     assert np.array_equal(run_plain(plan, [x])[0], program(x))
 
 
+def test_chains_of_writes_stay_short():
+    """Each reads what it changes: the code doubles with every one unless the old value is computed once."""
+
+    def in_place(x):
+        y = x.copy()
+        for k in range(12):
+            y[k:] *= 2
+        for k in range(8):
+            y[:, k] = y[:, k + 1] + 1
+        return y
+
+    def one_by_one(x):
+        y = np.zeros((10, 10))
+        for k in range(100):
+            y[k // 10, k % 10] = x[k]
+        return y
+
+    def rotated(x):
+        for k in range(1, 9):
+            x = np.concatenate([x[k:] * 2, x[:k]])
+        return x
+
+    assert len(aotarray.lower(in_place, "f64[n, m]").source) < 12_000
+    assert len(aotarray.lower(rotated, "f64[n]").source) < 40_000
+    check(in_place, np.ones((14, 9)))
+    check(one_by_one, np.arange(100.0))
+    check(rotated, np.arange(11.0))
+    check(lambda x: np.concatenate([x[k : k + 1] * k for k in range(120)]), np.arange(120.0))
+
+
+def test_small_folds_of_small_folds_stay_short():
+    assert len(aotarray.lower(lambda x: x.sum(3).sum(2).sum(1), "f64[n, 8, 8, 8]").source) < 12_000
+
+
 def test_names_of_scalar_functions_as_arguments():
     check(
         lambda sin, exp, where, begin: np.where(where, np.sqrt(abs(sin)) + exp, begin),

@@ -9,7 +9,7 @@ from ..loops import For, If, Kernel, Let, Statement, Store
 
 _COMMENT_COLUMN = 60
 _CALL = re.compile(r"\b([a-z_][a-z_0-9]*)\(")
-_BUILTIN = frozenset({"range", "min", "max", "bool", "if", "and", "or", "not", "in"})
+_BUILTIN = frozenset({"range", "min", "max", "bool", "if", "elif", "and", "or", "not", "in"})
 
 
 def parameters(kernel: Kernel) -> list[str]:
@@ -40,10 +40,16 @@ def _emit(body: Sequence[Statement], depth: int, lines: list[str]) -> None:
             lines.append(f"{pad}for {statement.var} in range({start}{statement.stop}{step}):")
             _emit(statement.body, depth + 1, lines)
         elif isinstance(statement, If):
-            lines.append(f"{pad}if {statement.test}:")
-            _emit(statement.then, depth + 1, lines)
-            lines.append(f"{pad}else:")
-            _emit(statement.orelse, depth + 1, lines)
+            choice, word = statement, "if"
+            while True:
+                lines.append(f"{pad}{word} {choice.test}:")
+                _emit(choice.then, depth + 1, lines)
+                if len(choice.orelse) != 1 or not isinstance(choice.orelse[0], If):
+                    break
+                choice, word = choice.orelse[0], "elif"
+            if choice.orelse:
+                lines.append(f"{pad}else:")
+                _emit(choice.orelse, depth + 1, lines)
     if not body:
         lines.append(f"{pad}pass")
 

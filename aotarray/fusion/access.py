@@ -152,6 +152,21 @@ def update_index(node: Node, index: Index) -> tuple[list[tuple[str, Dim, Dim]], 
     return conditions, settled(value, tuple(at))
 
 
+def reads_what_it_changes(node: Node, index: Index) -> bool:
+    """True when the value of an update at `index` is made of the base there, as in `y[1:] *= 2`."""
+    base, value = node.operands
+    _, at = update_index(node, index)
+    stack, seen = [(value, at)], set()
+    while stack:
+        found, place = stack.pop()
+        if found is base and place == index:
+            return True
+        if found.number > base.number and (found.number, place) not in seen:  # made after the base
+            seen.add((found.number, place))
+            stack.extend(operand_uses(found, place))
+    return False
+
+
 def accesses(root: Node, roots: set[int]) -> list[Access]:
     """All stored values that computing `root` reads, each at each distinct index."""
     found: dict[tuple[int, Index], Access] = {}

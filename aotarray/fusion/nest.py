@@ -19,7 +19,15 @@ from ..graph import Graph, Node, literal_value
 from ..loops import For, If, Integer, Kernel, Let, Pointer, Statement, Store
 from ..sizes import Dim
 from . import scalar
-from .access import Index, concat_indices, gather_split, map_index, settled, update_index
+from .access import (
+    Index,
+    concat_indices,
+    gather_split,
+    map_index,
+    reads_what_it_changes,
+    settled,
+    update_index,
+)
 
 Value = Union[str, tuple[str, str]]
 #: how a stored buffer is typed in memory
@@ -260,6 +268,8 @@ class Nest:
         if node.op.kind == "gather":
             at, _ = gather_split(node, index)
             return [(o, at) for o in node.operands[1:]]
+        if node.op.kind == "update" and reads_what_it_changes(node, index):
+            return [(node.operands[0], index)]
         return []
 
     def _is_loaded(self, node: Node) -> bool:

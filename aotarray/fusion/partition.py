@@ -13,12 +13,31 @@ from dataclasses import dataclass, field
 from .. import sizes
 from ..graph import Graph, Node
 from ..sizes import Dim
-from .access import Access, Index, accesses, domain_of, identity, operand_uses
+from .access import (
+    Access,
+    Index,
+    accesses,
+    domain_of,
+    identity,
+    operand_uses,
+    reads_what_it_changes,
+)  # fmt: skip
 
 #: recomputing a value costs its price; storing and reloading one costs about this many additions
 STORE_PRICE = 6
 #: reductions over at most this many elements (a constant) are unrolled into the loop that uses them
 INLINE_REDUCTION = 16
+
+
+#: values that are spelled more often than once: at most this many additions in all
+LARGEST_REPEATED = 256
+#: blocks inside blocks that a value may be computed in
+DEEPEST_BRANCH = 12
+
+#: the conditional blocks around a use, outermost first: (node, operand)
+Branch = tuple[tuple[int, int], ...]
+#: where a value is read: by which root, in which blocks, at which index
+Use = tuple[int, Branch, Index]
 
 
 @dataclass
@@ -29,6 +48,7 @@ class Group:
     domain: tuple[Dim, ...]
     reduced: tuple[int, ...] = ()
     roots: list[Node] = field(default_factory=list)
+    members: list[Node] = field(default_factory=list)  # roots, and what was one until only roots here read it
     after: set[int] = field(default_factory=set)  # groups that must run before this one
     number: int = 0
 
@@ -91,7 +111,7 @@ def find_roots(graph: Graph, nodes: Sequence[Node]) -> set[int]:
         if node.op.kind == "reshape":
             roots.add(node.number)
             roots.add(node.operands[0].number)
-    forms: dict[int, set[tuple[int, Index]]] = {n.number: set() for n in nodes}
+    forms: dict[int, set[Use]] = {n.number: set() for n in nodes}
     price: dict[int, int] = {}
     for node in nodes:
         below = sum(price[o.number] for o in node.operands)
@@ -99,18 +119,46 @@ def find_roots(graph: Graph, nodes: Sequence[Node]) -> set[int]:
             below = (below + 1) * _folded(node)
         price[node.number] = 1 if node.number in roots or is_buffer(node) else _own_price(node) + below
     for node in reversed(nodes):
-        seen = forms[node.number]
-        if node.number in roots or is_buffer(node):
-            starts = {(node.number, identity(node))}
-        elif _worth_storing(node, len(seen), price[node.number]):
+        uses = _spelled_once(forms.pop(node.number))
+        places = {(origin, index) for origin, _, index in uses}
+        stored = node.number in roots or is_buffer(node)
+        if _worth_storing(node, len(places), price[node.number]) or _too_long(node, uses, price[node.number]):
             roots.add(node.number)
-            starts = {(node.number, identity(node))}
-        else:
-            starts = seen
-        for origin, index in starts:
-            for operand, operand_index in operand_uses(node, index):
-                forms[operand.number].add((origin, operand_index))
+            stored = True
+        for origin, branch, index in [(node.number, (), identity(node))] if stored else uses:
+            for k, (operand, operand_index) in enumerate(operand_uses(node, index)):
+                inner = (*branch, (node.number, k)) if _in_branch(node, k, index) else branch
+                forms[operand.number].add((origin, inner, operand_index))
     return roots
+
+
+def _in_branch(node: Node, operand: int, index: Index) -> bool:
+    """True for what is computed only where a condition holds, and so spelled in a block of its own."""
+    if node.op.kind == "update":
+        return operand == 1 or not reads_what_it_changes(node, index)
+    return node.op.kind == "concat" or (node.op.kind == "gather" and operand == 0)
+
+
+def _spelled_once(uses: set[Use]) -> list[Use]:
+    """Uses without those in a block of whose enclosing blocks another has the value at hand."""
+    kept: list[Use] = []
+    known: dict[tuple[int, Index], list[Branch]] = {}
+    for origin, branch, index in sorted(uses, key=lambda use: (len(use[1]), use[0], use[1], str(use[2]))):
+        outer = known.setdefault((origin, index), [])
+        if not any(branch[: len(o)] == o for o in outer):
+            outer.append(branch)
+            kept.append((origin, branch, index))
+    return kept
+
+
+def _too_long(node: Node, uses: Sequence[Use], price: int) -> bool:
+    """Code that would be spelled many times, or in blocks too deep to read."""
+    if node.op.kind in ("leaf", "view"):
+        return False
+    if node.op.kind == "reduce" and price > LARGEST_REPEATED:
+        return True
+    deep = max((len(branch) for _, branch, _ in uses), default=0) > DEEPEST_BRANCH
+    return deep or (len(uses) > 1 and len(uses) * price > LARGEST_REPEATED)
 
 
 def _own_price(node: Node) -> int:

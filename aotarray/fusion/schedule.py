@@ -207,6 +207,7 @@ class Scheduler:
         return stored
 
     def _allocate(self, group: Group, stored: set[int]) -> None:
+        group.members = list(group.roots)
         group.roots = [r for r in group.roots if r.number in stored or r.op.kind == "reduce"]
         for root in group.roots:
             if root.number not in stored or is_buffer(root):
