@@ -150,6 +150,10 @@ class Signature:
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for parameter in given:
+            if parameter.inout:
+                raise SpecError(
+                    f"spec {text!r}: inout arguments are not compiled; write into a copy of the argument and return it"
+                )
             if parameter.name is None:
                 if named:
                     raise SpecError(f"spec {text!r}: a parameter without a name follows one with a name")

@@ -364,3 +364,8 @@ def test_sizes_needed_ahead_of_time(case):
 def test_contradictions_ahead_of_time(function, text, error, message):
     with pytest.raises(error, match=HERE + f".*{message}"):
         aotarray.trace(function, text)
+
+
+def test_inout_arguments_are_refused():
+    with pytest.raises(SpecError, match="inout arguments are not compiled; write into a copy"):
+        aotarray.lower(lambda x: x + 1, "x: inout f64[n]")
