@@ -13,19 +13,24 @@ from .nest import Storage
 
 #: a float sum adds this many rows before joining them by compensated addition
 ROW_RUN = 256
-#: columns done together: their accumulators stay in the first-level cache
-COLUMN_BLOCK = 2048
+#: at most and at least so many columns are done together: their accumulators stay in the first-level cache
+COLUMN_BLOCK, NARROW_BLOCK = 2048, 256
 
 
 class ColumnLowering(GroupLowering):
     """Several columns at once: accumulators are small arrays, and rows pass by them."""
+
+    #: columns done together
+    block: Dim = COLUMN_BLOCK
 
     def lower(self) -> list[Kernel]:
         nest, group = self.nest, self.group
         level = self.levels()
         *lead, vector = group.outer
         width = group.domain[vector]
-        blocks = sizes.floordiv(width + (COLUMN_BLOCK - 1), COLUMN_BLOCK)
+        # a quarter of the columns, within bounds, so that a few threads have work
+        self.block = sizes.minimum(sizes.maximum(sizes.floordiv(width + 3, 4), NARROW_BLOCK), COLUMN_BLOCK)
+        blocks = sizes.floordiv(width + (self.block - 1), self.block)
         self._open_block(blocks)
         for number in range(1, max(level.values()) + 1):
             folds = [f for f in self.folds if level[f.number] == number]
@@ -36,7 +41,7 @@ class ColumnLowering(GroupLowering):
         nest.close()
         count = sizes.product(group.domain[a] for a in lead) * blocks
         passes = max(level.values())
-        summary = f"{self._over('columns of', group.reduced)} in blocks of {COLUMN_BLOCK}, "
+        summary = f"{self._over('columns of', group.reduced)} in blocks of {NARROW_BLOCK} to {COLUMN_BLOCK}, "
         summary += f"{passes} pass{'es' if passes > 1 else ''}"
         return [nest.finish(count, sizes.product(group.domain), summary=summary)]
 
@@ -55,13 +60,13 @@ class ColumnLowering(GroupLowering):
         *lead, vector = group.outer
         rest = nest.fresh("item")
         scope = nest.open(For(rest, "begin", "end"))
-        count = self._paren(nest.size(blocks))
-        nest.emit(Let("first", f"({rest} % {count})*{COLUMN_BLOCK}"))
-        nest.emit(Let("last", f"min(first + {COLUMN_BLOCK}, {nest.size(group.domain[vector])})"))
+        count, width = nest.parameter("blocks", blocks), nest.parameter("width", self.block)
+        nest.emit(Let("first", f"({rest} % {count})*{width}"))
+        nest.emit(Let("last", f"min(first + {width}, {nest.size(group.domain[vector])})"))
         scope.variables.add("first")
         if chunks != 1:
             rest = self._quotient(rest, count)
-            count = self._paren(nest.size(chunks))
+            count = nest.parameter("chunks", chunks)
             nest.emit(Let("chunk", f"{rest} % {count}"))
             scope.variables.add("chunk")
         if lead:

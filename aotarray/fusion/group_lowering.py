@@ -235,9 +235,6 @@ class GroupLowering:
             position = position * self.group.domain[axis] + self.index[axis]
         return position
 
-    def _paren(self, text: str) -> str:
-        return text if text.isalnum() else f"({text})"
-
     def lower(self) -> list[Kernel]:
         """The kernels of the group."""
         raise NotImplementedError

@@ -106,6 +106,14 @@ class Nest:
     def _is_variable(self, name: str) -> bool:
         return any(name in scope.variables for scope in self.scopes)
 
+    def parameter(self, stem: str, dim: Dim) -> str:
+        """A size worked out by the launcher: a parameter of its own, or a constant's text."""
+        if isinstance(dim, int):
+            return str(dim)
+        name = self.fresh(stem)
+        self.integers[name] = Integer(name, dim)
+        return name
+
     def loop_extent(self, dim: Dim, variable: str) -> str:
         """The extent of a loop as a parameter of its own, so that the launcher may merge loops."""
         name = self.fresh(f"n_{variable}")
