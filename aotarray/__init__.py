@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from aotarray.api import trace as trace
     from aotarray.api import trim_memory as trim_memory
     from aotarray.errors import AotarrayError as AotarrayError
+    from aotarray.trace.control import cond as cond
+    from aotarray.trace.control import fori_loop as fori_loop
+    from aotarray.trace.control import map as map
+    from aotarray.trace.control import scan as scan
+    from aotarray.trace.control import switch as switch
+    from aotarray.trace.control import while_loop as while_loop
 
 __version__ = "0.1.0"
 
@@ -32,16 +38,22 @@ __version__ = "0.1.0"
 _NAMES = {
     "AotarrayError": "aotarray.errors",
     "build": "aotarray.api",
+    "cond": "aotarray.trace.control",
     "default_device": "aotarray.api",
     "device_put": "aotarray.api",
     "devices": "aotarray.api",
     "export": "aotarray.api",
+    "fori_loop": "aotarray.trace.control",
     "get_num_threads": "aotarray.api",
     "jit": "aotarray.api",
     "lower": "aotarray.api",
+    "map": "aotarray.trace.control",
+    "scan": "aotarray.trace.control",
     "set_num_threads": "aotarray.api",
+    "switch": "aotarray.trace.control",
     "trace": "aotarray.api",
     "trim_memory": "aotarray.api",
+    "while_loop": "aotarray.trace.control",
 }
 _MODULES = ("errors", "numpy")
 

@@ -59,9 +59,12 @@ def axis_name(axis: int) -> str:
     return f"%{axis}"
 
 
-@dataclass
+@dataclass(eq=False)
 class Graph:
-    """A traced function: nodes in the order they were made, inputs and outputs, captured constants."""
+    """A traced function: nodes in the order they were made, inputs and outputs, captured constants.
+
+    Loops and choices hold graphs too: of what they do, with their operands as inputs.
+    """
 
     name: str = "function"
     inputs: list[Node] = field(default_factory=list)
@@ -125,6 +128,11 @@ class Graph:
         if check not in self.checks:
             self.checks.append(check)
 
+    @property
+    def made(self) -> int:
+        """How many nodes were made so far: the number of the next one."""
+        return self._count
+
     def nodes(self) -> list[Node]:
         """The live nodes, operands before users, in a deterministic order."""
         return topological(self.outputs)
@@ -133,6 +141,15 @@ class Graph:
 def literal_value(node: Node) -> Any:
     """The NumPy scalar of a literal node."""
     return np.frombuffer(node.params["bytes"], node.dtype)[0]
+
+
+def subgraphs(node: Node) -> list[Graph]:
+    """The graphs that a loop or a choice runs."""
+    if node.op.kind != "control":
+        return []
+    if node.op.name == "branch":
+        return list(node.params["branches"])
+    return [node.params[name] for name in ("cond", "body") if name in node.params]
 
 
 def topological(outputs: Iterable[Node]) -> list[Node]:

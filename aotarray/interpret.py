@@ -15,18 +15,22 @@ from .sizes import Dim
 def interpret(graph: Graph, arguments: Sequence[Any]) -> list[np.ndarray]:
     """The outputs of `graph` for concrete `arguments` (arrays or scalars, one for each input)."""
     arrays = [np.asarray(a, dtype=n.dtype) for a, n in zip(arguments, graph.inputs, strict=True)]
-    env = bind_sizes(graph, arrays)
-    values: dict[int, np.ndarray] = {}
     with np.errstate(all="ignore"):
-        for node in graph.nodes():
-            if node.op.name == "input":
-                values[node.number] = arrays[node.params["index"]]
-            elif node.op.name == "constant":
-                values[node.number] = graph.constants[node.params["index"]]
-            else:
-                operands = [values[o.number] for o in node.operands]
-                values[node.number] = np.asarray(evaluate(node, operands, env))
-    return [np.array(values[o.number]) for o in graph.outputs]
+        return [np.array(a) for a in _run(graph, arrays, bind_sizes(graph, arrays))]
+
+
+def _run(graph: Graph, arrays: Sequence[np.ndarray], env: Mapping[str, int]) -> list[np.ndarray]:
+    """The outputs of a graph, or of one inside a loop, for arrays and sizes."""
+    values: dict[int, Any] = {}
+    for node in graph.nodes():
+        if node.op.name == "input":
+            values[node.number] = arrays[node.params["index"]]
+        elif node.op.name == "constant":
+            values[node.number] = graph.constants[node.params["index"]]
+        else:
+            found = evaluate(node, [values[o.number] for o in node.operands], env)
+            values[node.number] = found if node.op.kind == "control" else np.asarray(found)
+    return [values[o.number] for o in graph.outputs]
 
 
 def bind_sizes(graph: Graph, arrays: Sequence[np.ndarray]) -> dict[str, int]:
@@ -161,7 +165,42 @@ def _update(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) 
     return result
 
 
+def _while(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> list[np.ndarray]:
+    """Steps until the condition is false."""
+    count = node.params["carried"]
+    state, others = list(operands[:count]), operands[count:]
+    while _run(node.params["cond"], [*state, *others], env)[0]:
+        state = _run(node.params["body"], [*state, *others], env)
+    return state
+
+
+def _loop(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> list[np.ndarray]:
+    """A counted number of steps, with one row of each sliced operand for each, and of each stacked result."""
+    lower, upper, *rest = operands
+    count, sliced = node.params["carried"], node.params["sliced"]
+    state, rows, others = rest[:count], rest[count : count + sliced], rest[count + sliced :]
+    body: Graph = node.params["body"]
+    length = sizes.evaluate(node.params["length"], env)
+    stacks = [np.empty((length, *_shape(o, env)), o.dtype) for o in body.outputs[count:]]
+    steps = range(int(lower), int(upper))
+    for i in reversed(steps) if node.params["reverse"] else steps:
+        found = _run(body, [np.asarray(i), *state, *(x[i] for x in rows), *others], env)
+        state = found[:count]
+        for stack, row in zip(stacks, found[count:], strict=True):
+            stack[i] = row
+    return [*state, *stacks]
+
+
+def _branch(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> list[np.ndarray]:
+    """One of several graphs, the first or last where the index is out of range."""
+    branches: tuple[Graph, ...] = node.params["branches"]
+    index, *others = operands
+    return _run(branches[min(max(int(index), 0), len(branches) - 1)], others, env)
+
+
 _RULES: dict[str, Any] = {
+    "while": _while, "loop": _loop, "branch": _branch,
+    "result": lambda node, operands, env: operands[0][node.params["index"]],
     "literal": lambda node, operands, env: literal_value(node),
     "size": lambda node, operands, env: np.int64(sizes.evaluate(node.params["value"], env)),
     "iota": lambda node, operands, env: np.arange(sizes.evaluate(node.params["length"], env), dtype=np.int64),

@@ -147,7 +147,73 @@ class RaiseIf:
     message: str
 
 
-Instruction = Union[KernelCall, LibraryCall, RaiseIf]
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """Go on with instruction number `target`; the number after the last one ends the program."""
+
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class JumpUnless:
+    """Go on with instruction `target` when the b1 scalar in `buffer` is false."""
+
+    buffer: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class JumpTable:
+    """Go on with the instruction that the i64 scalar in `buffer` chooses, the first or last when it is out of range."""
+
+    buffer: int
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Exchange the memory of two temporaries of one dtype and shape."""
+
+    a: int
+    b: int
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Let the alias `buffer` show the memory of the C-ordered `source`: from its start, or from the row along its
+    first axis that the i64 scalar in buffer `counter` says."""
+
+    buffer: int
+    source: int
+    counter: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LoopBegin:
+    """Set the i64 scalar in `counter` to that in `lower`, or, when `reverse`, to the last before `upper`; go on with
+    instruction `end` when there is nothing between `lower` and `upper`."""
+
+    counter: int
+    lower: int
+    upper: int
+    reverse: bool
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNext:
+    """Step the counter, and go on with instruction `body` unless it has passed the last number."""
+
+    counter: int
+    lower: int
+    upper: int
+    reverse: bool
+    body: int
+
+
+Instruction = Union[
+    KernelCall, LibraryCall, RaiseIf, Jump, JumpUnless, JumpTable, Swap, Point, LoopBegin, LoopNext
+]
 
 #: A tree of arguments or results: ("leaf", i), ("none",), ("tuple", children), ("list", children),
 #: ("dict", keys, children). NamedTuples and dataclasses are rebuilt by Python callers, not by C.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import sizes
@@ -14,21 +14,34 @@ _LETTERS = "ijklmnpq"
 
 def show_graph(graph: Graph) -> str:
     """The graph, one node a line: `%3 = add(%1, %2) : f64[n]    # demo.py:6`."""
+    return "\n".join(_lines(graph, graph.name)) + "\n"
+
+
+def _lines(graph: Graph, title: str, indent: str = "") -> Iterator[str]:
     nodes = graph.nodes()
     number = {node.number: f"%{k}" for k, node in enumerate(nodes)}
     for node, name in zip(graph.inputs, graph.input_names, strict=True):
         number[node.number] = name
     arguments = ", ".join(f"{n}: {i.type}" for n, i in zip(graph.input_names, graph.inputs, strict=True))
-    lines = [f"{graph.name}({arguments})"]
+    yield f"{indent}{title}({arguments})"
     for node in nodes:
         if node.op.name == "input":
             continue
-        text = f"  {number[node.number]} = {_call(node, number)} : {node.type}"
-        lines.append(f"{text:<72}  # {node.where}" if node.where.line else text)
+        text = f"{indent}  {number[node.number]} = {_call(node, number)}"
+        text += f" : {node.type}" if node.op.kind != "control" else ""
+        yield f"{text:<72}  # {node.where}" if node.where.line else text
+        for name, inner in _inside(node):
+            yield from _lines(inner, name, f"{indent}    ")
     for relation, a, b, _ in graph.checks:
-        lines.append(f"  require {a} {_RELATIONS[relation]} {b}")
-    lines.append("  return " + ", ".join(number[o.number] for o in graph.outputs))
-    return "\n".join(lines) + "\n"
+        yield f"{indent}  require {a} {_RELATIONS[relation]} {b}"
+    yield f"{indent}  return " + ", ".join(number[o.number] for o in graph.outputs)
+
+
+def _inside(node: Node) -> list[tuple[str, Graph]]:
+    """The graphs of a loop or a choice, by what they are for."""
+    if node.op.name == "branch":
+        return [(f"branch {k}", g) for k, g in enumerate(node.params["branches"])]
+    return [(name, g) for name, g in sorted(node.params.items()) if isinstance(g, Graph)]
 
 
 _RELATIONS = {"eq": "==", "ne": "!=", "ge": ">="}
@@ -40,7 +53,8 @@ def _call(node: Node, number: Mapping[int, str]) -> str:
         return repr(literal_value(node).item())
     if node.op.name == "view":
         return f"view({operands[0]}, {show_map(node.params['map'], len(node.shape))})"
-    params = [f"{k}={_param(v)}" for k, v in sorted(node.params.items())]
+    inner = {"branches", "body", "cond"} if node.op.kind == "control" else set()
+    params = [f"{k}={_param(v)}" for k, v in sorted(node.params.items()) if k not in inner]
     return f"{node.op.name}({', '.join(operands + params)})"
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import sizes
 from .errors import VerifyError
-from .graph import Graph, Node, axis_name, elementwise_dtype
+from .graph import Graph, Node, axis_name, elementwise_dtype, subgraphs
 from .ops import OPS
 from .sizes import Dim
 from .types import is_supported
@@ -17,12 +17,13 @@ from .types import is_supported
 _RELATIONS = ("eq", "ne", "ge")
 
 
-def verify(graph: Graph, simplified: bool = False) -> Graph:
+def verify(graph: Graph, simplified: bool = False, names: frozenset[str] = frozenset()) -> Graph:
     """The graph itself, after checking every rule; VerifyError names the node and the rule it breaks.
 
-    `simplified` adds what holds once the passes have run: no view of a view, no op that does nothing.
+    `simplified` adds what holds once the passes have run: no view of a view, no op that does nothing. `names` are
+    the sizes that a graph inside another one knows from there.
     """
-    known = _size_names(graph)
+    known = _size_names(graph) | names
     seen: dict[Any, Node] = {}
     live: set[int] = set()
     for node in graph.nodes():
@@ -54,6 +55,8 @@ def verify(graph: Graph, simplified: bool = False) -> Graph:
         )
         seen[key] = node
         _KINDS[node.op.kind](node, graph, known)
+        for inner in subgraphs(node):
+            verify(inner, simplified, known)
         if simplified:
             _verify_simplified(node)
     _verify_interface(graph, known)
@@ -121,6 +124,8 @@ def _leaf(node: Node, graph: Graph, known: frozenset[str]) -> None:
             node.shape == (node.params["length"],) and node.dtype.kind == "i",
             "an iota is a vector of its length",
         )
+    elif name == "parameter":
+        _check(node, False, "a parameter belongs to a body that is being traced")
 
 
 def _elementwise(node: Node, graph: Graph, known: frozenset[str]) -> None:
@@ -330,8 +335,57 @@ def _library(node: Node, graph: Graph, known: frozenset[str]) -> None:
     )
 
 
+def _control(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    name, types = node.op.name, [(o.dtype, o.shape) for o in node.operands]
+    if name == "branch":
+        _check(node, len(types) > 0 and types[0] == (np.dtype(np.int64), ()), "it is chosen by an int64 scalar")
+        for branch in node.params["branches"]:
+            _takes(node, branch, types[1:])
+            _check(node, _types(branch.outputs) == _types(node.params["branches"][0].outputs), "branches differ")
+        return
+    count: int = node.params["carried"]
+    body: Graph = node.params["body"]
+    if name == "while":
+        _check(node, _types(node.params["cond"].outputs) == [(np.dtype(bool), ())], "its condition is no bool")
+        _takes(node, node.params["cond"], types)
+        _takes(node, body, types)
+        _check(node, _types(body.outputs) == types[:count], "a step changes the types of what is carried")
+        return
+    index = (np.dtype(np.int64), ())
+    sliced = node.params["sliced"]
+    _check(node, types[:2] == [index, index], "its bounds are int64 scalars")
+    state, arrays, others = types[2 : 2 + count], types[2 + count :][:sliced], types[2 + count + sliced :]
+    _check(node, all(len(shape) > 0 for _, shape in arrays), "what it goes along has an axis")
+    _takes(node, body, [index, *state, *((dtype, shape[1:]) for dtype, shape in arrays), *others])
+    _check(node, _types(body.outputs)[:count] == state, "a step changes the types of what is carried")
+
+
+def _takes(node: Node, graph: Graph, types: list[tuple[np.dtype, tuple[Dim, ...]]]) -> None:
+    _check(node, _types(graph.inputs) == types, "the inputs of a graph inside are not what it is given")
+
+
+def _types(nodes: Sequence[Node]) -> list[tuple[np.dtype, tuple[Dim, ...]]]:
+    return [(n.dtype, n.shape) for n in nodes]
+
+
+def _result(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    (made,) = node.operands
+    _check(node, made.op.kind == "control", "it is the result of a loop or a choice")
+    index: int = node.params["index"]
+    if made.op.name == "branch":
+        expected = _types(made.params["branches"][0].outputs)
+    else:
+        first, count = 2 if made.op.name == "loop" else 0, made.params["carried"]
+        expected = _types(made.operands[first : first + count])
+        if made.op.name == "loop":
+            length = made.params["length"]
+            expected += [(o.dtype, (length, *o.shape)) for o in made.params["body"].outputs[count:]]
+    _check(node, 0 <= index < len(expected), f"there is no result {index}")
+    _check(node, (node.dtype, node.shape) == expected[index], "its type is not that of the result")
+
+
 _KINDS: dict[str, Callable[[Node, Graph, frozenset[str]], None]] = {
     "leaf": _leaf, "elementwise": _elementwise, "view": _view, "reshape": _reshape, "reduce": _reduce,
     "argreduce": _argreduce, "scan": _scan, "gather": _gather, "concat": _concat, "update": _update,
-    "library": _library,
+    "library": _library, "control": _control, "result": _result,
 }  # fmt: skip

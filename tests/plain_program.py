@@ -11,7 +11,21 @@ import numpy as np
 
 from aotarray.compiler import source_of
 from aotarray.fusion.schedule import Plan
-from aotarray.program import Buffer, KernelCall, LibraryCall, Program, RaiseIf, Size
+from aotarray.program import (
+    Buffer,
+    Jump,
+    JumpTable,
+    JumpUnless,
+    KernelCall,
+    LibraryCall,
+    LoopBegin,
+    LoopNext,
+    Point,
+    Program,
+    RaiseIf,
+    Size,
+    Swap,
+)
 from aotarray.types import DTYPE_OF_CODE
 
 #: how kernels see a dtype in memory
@@ -69,7 +83,10 @@ def run_plain(
     exec(compile(source_of(plan), "<plain>", "exec"), scope)
     state = _State(plan.program, arguments)
     with np.errstate(all="ignore"):
-        for instruction in plan.program.instructions:
+        at = 0
+        while at < len(plan.program.instructions):
+            instruction = plan.program.instructions[at]
+            at += 1
             if isinstance(instruction, KernelCall):
                 _call(plan, instruction, scope, state, cut)
             elif isinstance(instruction, LibraryCall):
@@ -80,6 +97,8 @@ def run_plain(
                 if status[0]:
                     kind = getattr(builtins, instruction.exception)
                     raise kind(instruction.message.replace("{value}", str(status[1])))
+            else:
+                at = _control(instruction, state.arrays, at)
     return [state.arrays[b] for b in plan.program.outputs]
 
 
@@ -104,6 +123,36 @@ def _call(plan: Plan, call: KernelCall, scope: dict[str, Any], state: _State, cu
     for begin, end in itertools.pairwise(edges):
         if begin < end:
             scope[kernel.name](*pointers, *ints[: len(kernel.integers)], begin, end)
+
+
+def _control(instruction: Any, arrays: list[np.ndarray], following: int) -> int:
+    """The number of the next instruction."""
+    if isinstance(instruction, Jump):
+        return instruction.target
+    if isinstance(instruction, JumpUnless):
+        return following if arrays[instruction.buffer] else instruction.target
+    if isinstance(instruction, JumpTable):
+        return instruction.targets[int(np.clip(arrays[instruction.buffer], 0, len(instruction.targets) - 1))]
+    if isinstance(instruction, Swap):
+        a, b = instruction.a, instruction.b
+        arrays[a], arrays[b] = arrays[b], arrays[a]
+    elif isinstance(instruction, Point):
+        source = arrays[instruction.source]
+        if instruction.counter >= 0:
+            row = int(arrays[instruction.counter])
+            source = source[row : row + 1]
+        arrays[instruction.buffer] = source.reshape(arrays[instruction.buffer].shape)
+    elif isinstance(instruction, (LoopBegin, LoopNext)):
+        lower, upper = int(arrays[instruction.lower]), int(arrays[instruction.upper])
+        counter = arrays[instruction.counter]
+        if isinstance(instruction, LoopBegin):
+            counter[...] = upper - 1 if instruction.reverse else lower
+        else:
+            counter += -1 if instruction.reverse else 1
+        if isinstance(instruction, LoopBegin):
+            return following if lower < upper else instruction.end
+        return instruction.body if lower <= counter < upper else following
+    return following
 
 
 class _State:
@@ -146,7 +195,8 @@ class _State:
             count = int(np.prod(shape))
             return np.frombuffer(self.constants, dtype, count, buffer.index).reshape(shape)
         if buffer.kind == "alias":
-            return self.arrays[buffer.index].reshape(shape)
+            whole = self.arrays[buffer.index]
+            return whole.reshape(shape) if whole.size == np.prod(shape) else np.empty(shape, dtype)  # a row
         if buffer.zero:
             return np.zeros(shape, dtype)
         return np.full(shape, 1, dtype)

@@ -44,7 +44,7 @@ Use = tuple[int, Branch, Index]
 class Group:
     """Roots that share one loop nest over `domain`; `reduced` are the domain axes that are folded."""
 
-    kind: str  # "loop", "scan", "argreduce", "library", "alias"
+    kind: str  # "loop", "scan", "argreduce", "library", "alias", "control"
     domain: tuple[Dim, ...]
     reduced: tuple[int, ...] = ()
     roots: list[Node] = field(default_factory=list)
@@ -93,7 +93,9 @@ def partition(graph: Graph) -> Partition:
     groups: list[Group] = []
     group_of: dict[int, Group] = {}
     for node in nodes:
-        if node.number in roots and not is_buffer(node):
+        if node.op.kind == "result":
+            group_of[node.number] = group_of[node.operands[0].number]
+        elif node.number in roots and not is_buffer(node):
             _place(node, roots, groups, group_of)
     return Partition(_in_order(groups), roots)
 
@@ -102,11 +104,11 @@ def find_roots(graph: Graph, nodes: Sequence[Node]) -> set[int]:
     """The nodes that are stored, decided from users to operands."""
     roots = {o.number for o in graph.outputs}
     for node in nodes:
-        if node.op.kind in ("argreduce", "scan", "library") or (
+        if node.op.kind in ("argreduce", "scan", "library", "control", "result") or (
             node.op.kind == "reduce" and not inlines_reduction(node)
         ):
             roots.add(node.number)
-        if node.op.kind == "library":
+        if node.op.kind in ("library", "control"):
             roots.update(o.number for o in node.operands)
         if node.op.kind == "reshape":
             roots.add(node.number)
@@ -200,9 +202,9 @@ def _place(node: Node, roots: set[int], groups: list[Group], group_of: dict[int,
 
 def _new_group(node: Node, number: int) -> Group:
     domain, reduced = domain_of(node)
-    kind = {"library": "library", "reshape": "alias", "scan": "scan", "argreduce": "argreduce"}.get(
-        node.op.kind, "loop"
-    )
+    kind = {
+        "library": "library", "reshape": "alias", "scan": "scan", "argreduce": "argreduce", "control": "control",
+    }.get(node.op.kind, "loop")  # fmt: skip
     return Group(kind, domain, reduced, number=number)
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from .. import sizes
 from ..loops import Kernel
 from ..ops import OPS
-from ..program import Buffer, KernelCall, LibraryCall, RaiseIf
+from ..program import (
+    Buffer,
+    Jump,
+    JumpTable,
+    JumpUnless,
+    KernelCall,
+    LibraryCall,
+    LoopBegin,
+    LoopNext,
+    RaiseIf,
+)
 from ..sizes import Dim
 from ..types import DTYPE_OF_CODE
 from .schedule import Plan
@@ -15,7 +25,7 @@ def show_plan(plan: Plan) -> str:
     """The instructions of a plan in order, and the memory that they need beside arguments and results."""
     count = len(plan.kernels)
     lines = [f"{plan.graph.name}: {count} loop nest{'s' if count != 1 else ''}", ""]
-    for instruction in plan.program.instructions:
+    for number, instruction in enumerate(plan.program.instructions):
         if isinstance(instruction, KernelCall):
             lines += _kernel(plan, plan.kernels[instruction.kernel])
         elif isinstance(instruction, LibraryCall):
@@ -26,6 +36,16 @@ def show_plan(plan: Plan) -> str:
             ]
         elif isinstance(instruction, RaiseIf):
             lines += [f"raise {instruction.exception} where a kernel asks for it: {instruction.message}", ""]
+        elif isinstance(instruction, LoopBegin):
+            lines += ["for each number from lower to upper", ""]
+        elif isinstance(instruction, LoopNext):
+            lines += ["next number", ""]
+        elif isinstance(instruction, JumpUnless):
+            lines += ["leave the loop unless it goes on", ""]
+        elif isinstance(instruction, JumpTable):
+            lines += [f"choose one of {len(instruction.targets)}", ""]
+        elif isinstance(instruction, Jump):
+            lines += ["again" if instruction.target <= number else "end of the choice", ""]
     temporaries = [b for b in plan.program.buffers if b.kind == "temp"]
     if temporaries:
         lines.append("temporaries: " + ", ".join(_array(plan, b) for b in temporaries))

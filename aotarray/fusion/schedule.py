@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import sizes
 from ..errors import SpecError
-from ..graph import Graph, topological
+from ..graph import Graph, Node, subgraphs, topological
 from ..loops import Kernel
 from ..ops.names import RESERVED
+from ..passes.rewrite import rebuild, same
 from ..program import (
     Arg,
     Buffer,
@@ -18,6 +20,7 @@ from ..program import (
     Instruction,
     KernelCall,
     LibraryCall,
+    Point,
     Program,
     RaiseIf,
     Size,
@@ -28,6 +31,7 @@ from ..sizes import Dim
 from .access import accesses, domain_of
 from .blocks import BlockLowering
 from .columns import ColumnLowering
+from .control import ControlLowering
 from .group_lowering import GroupLowering
 from .maps import MapLowering
 from .nest import Nest, Storage
@@ -115,30 +119,51 @@ class Slots:
 
 
 class Scheduler:
-    """Builds the program of one graph."""
+    """Builds the program of one graph; for a graph inside a loop, its part of the program of the `whole`."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, whole: Scheduler | None = None) -> None:
         self.graph = graph
-        self.slots = Slots(graph)
-        self.buffers: list[Buffer] = []
+        self.whole = whole or self
         self.storage: dict[int, Storage] = {}
-        self.kernels: list[Kernel] = []
-        self.instructions: list[Instruction] = []
-        self.constants = bytearray()
+        self.targets: dict[int, Storage] = {}  # inside a loop: where each output goes
+        self.places: dict[int, list[Storage]] = {}  # of each loop or choice: where its results lie
         self.outputs: dict[int, int] = {}
-        self.size_names = {n for node in graph.nodes() for d in node.shape for n in sizes.names(d)}
-        self.array_names: set[str] = set(self.size_names) | RESERVED
+        self.has_loops = any(node.op.kind == "control" for node in graph.nodes())
+        if whole is None:
+            self.slots = Slots(graph)
+            self.buffers: list[Buffer] = []
+            self.kernels: list[Kernel] = []
+            self.instructions: list[Instruction] = []
+            self.constants = bytearray()
+            self.array_names: set[str] = _size_names(graph) | RESERVED
+        else:
+            self.slots, self.buffers, self.kernels = whole.slots, whole.buffers, whole.kernels
+            self.instructions, self.constants = whole.instructions, whole.constants
+            self.array_names = whole.array_names
 
-    def plan(self) -> Plan:
-        graph = self.graph
-        partitioned = partition(graph)
+    def inside(self, graph: Graph, inputs: Sequence[Storage], outputs: Sequence[Storage]) -> None:
+        """Add what a graph inside this one does, with its inputs and outputs at the given places."""
+        inner = Scheduler(graph, self.whole)
+        for node, place in zip(graph.inputs, inputs, strict=True):
+            inner.storage[node.number] = place
+        for node, place in zip(graph.outputs, outputs, strict=True):
+            inner.targets[node.number] = place
+        inner.fill()
+
+    def fill(self) -> None:
+        """Allocate what the graph stores, and add the instructions that compute it."""
+        partitioned = partition(self.graph)
         roots = partitioned.roots
-        self._store_inputs()
         stored = self._stored(partitioned.groups, roots)
         for group in partitioned.groups:
             self._allocate(group, stored)
         for group in partitioned.groups:
             self._run(group, roots)
+
+    def plan(self) -> Plan:
+        graph = self.graph
+        self._store_inputs()
+        self.fill()
         program = Program(
             graph.name, self._arguments(), tuple(self.slots.ops), tuple(self.slots.checks), tuple(self.buffers),
             tuple(self.instructions), tuple(self.outputs[k] for k in range(len(graph.outputs))),
@@ -176,7 +201,7 @@ class Scheduler:
         return tuple(self.slots.slot(d) for d in shape)
 
     def _store_inputs(self) -> None:
-        dense = {n.operands[0].number for n in self.graph.nodes() if n.op.kind == "reshape"}
+        dense = _shown_flat(self.graph)
         for index, (node, name) in enumerate(zip(self.graph.inputs, self.graph.input_names, strict=True)):
             flat = node.number in dense
             number = self._buffer(Buffer("arg", node.type.code, self._dims(node.shape), index, dense=flat))
@@ -207,13 +232,18 @@ class Scheduler:
         return stored
 
     def _allocate(self, group: Group, stored: set[int]) -> None:
+        if group.kind == "control":
+            ControlLowering(self, group.roots[0]).allocate()
+            return
         group.members = list(group.roots)
         group.roots = [r for r in group.roots if r.number in stored or r.op.kind == "reduce"]
         for root in group.roots:
             if root.number not in stored or is_buffer(root):
                 continue
             positions = [k for k, o in enumerate(self.graph.outputs) if o is root]
-            if positions:
+            if root.number in self.targets:
+                self.storage[root.number] = self.targets[root.number]
+            elif positions:
                 stem = "out" if len(self.graph.outputs) == 1 else f"out{positions[0]}"
                 number = self._buffer(Buffer("out", root.type.code, self._dims(root.shape), positions[0]))
                 self.outputs[positions[0]] = number
@@ -227,7 +257,13 @@ class Scheduler:
                     number, self._name(f"{source.name}_reshaped"), root.type.code, root.shape, False
                 )
             else:
-                self.storage[root.number] = self.new_temporary(f"{root.op.name}s", root.type.code, root.shape)
+                stem = str(root.params.get("copy", "")).partition(":")[0] or f"{root.op.name}s"
+                self.storage[root.number] = self.new_temporary(stem, root.type.code, root.shape)
+
+    def new_alias(self, source: Storage, stem: str, shape: tuple[Dim, ...]) -> Storage:
+        """A place that shows the memory of another, once `Point` says which part."""
+        number = self._buffer(Buffer("alias", source.code, self._dims(shape), source.buffer))
+        return Storage(number, self._name(stem), source.code, shape, False)
 
     def new_temporary(self, stem: str, code: str, shape: tuple[Dim, ...]) -> Storage:
         """Working memory of the whole program."""
@@ -236,7 +272,16 @@ class Scheduler:
 
     # -- instructions -------------------------------------------------------------------------
     def _run(self, group: Group, roots: set[int]) -> None:
-        if group.kind == "alias" or not group.roots:
+        if not group.roots:
+            return
+        if group.kind == "alias":
+            (root,) = group.roots
+            if self.whole.has_loops:  # memory may have changed places
+                source = self.storage[root.operands[0].number]
+                self.instructions.append(Point(self.storage[root.number].buffer, source.buffer))
+            return
+        if group.kind == "control":
+            ControlLowering(self, group.roots[0]).lower()
             return
         if group.kind == "library":
             (root,) = group.roots
@@ -259,7 +304,7 @@ class Scheduler:
 
     def _nest(self, status: object) -> Nest:
         number = len(self.kernels)
-        nest = Nest(f"{self.graph.name}_{number}", self.graph, self.storage, self.array_names)
+        nest = Nest(f"{self.whole.graph.name}_{number}", self.graph, self.storage, self.array_names)
         nest.status_needed = status  # type: ignore[assignment]
         return nest
 
@@ -283,12 +328,14 @@ class Scheduler:
     def _second(self, status: object) -> Nest:
         """The nest after the one that is being lowered."""
         nest = self._nest(status)
-        nest.name = f"{self.graph.name}_{len(self.kernels) + 1}"
+        nest.name = f"{self.whole.graph.name}_{len(self.kernels) + 1}"
         return nest
 
     def _call(self, kernel: Kernel) -> None:
         number = len(self.kernels)
         self.kernels.append(kernel)
+        if self.whole is not self:  # numbers of another graph's nodes
+            kernel.computed = set()
         pointers = tuple(p.buffer for p in kernel.pointers if p.role != "scratch")
         ints = tuple(
             Stride(i.buffer, i.axis) if i.axis >= 0 else Size(self.slots.slot(i.size))
@@ -330,16 +377,66 @@ def _folds_once(group: Group) -> bool:
 
 
 def separate_outputs(graph: Graph) -> None:
-    """Give each output an array of its own: arguments, constants, views and repeats are copied."""
+    """Give each output an array of its own, also inside loops: arguments, constants, views and repeats are copied."""
+    for node in graph.nodes():
+        for inner in subgraphs(node):
+            separate_outputs(inner)
     seen: set[int] = set()
     for k, node in enumerate(graph.outputs):
-        if is_buffer(node) or node.number in seen or node.op.kind == "reshape":
+        if is_buffer(node) or node.number in seen or node.op.kind in ("reshape", "result"):
             node = graph.apply("cast", (node,), node.where, dtype=node.dtype.name, copy=k)
             graph.outputs[k] = node
         seen.add(node.number)
 
 
+def separate_carried(graph: Graph) -> Graph:
+    """Give each value that a loop carries memory of its own, to start from and to write the steps into.
+
+    before   %2 = while(%0, carried=1)
+    after    %1 = cast(%0, copy=carry:0);  %2 = while(%1, carried=1)
+    """
+    numbers = itertools.count()
+
+    def rule(new: Graph, node: Node, operands: tuple[Node, ...]) -> Node:
+        if node.op.name in ("while", "loop"):
+            first = 2 if node.op.name == "loop" else 0
+            started = list(operands)
+            for k in range(first, first + node.params["carried"]):
+                tag = f"carry:{next(numbers)}"
+                started[k] = new.apply("cast", (operands[k],), node.where, dtype=node.operands[k].dtype.name, copy=tag)
+            operands = tuple(started)
+        return same(new, node, operands)
+
+    return rebuild(graph, rule)
+
+
+def _size_names(graph: Graph) -> set[str]:
+    """The names of sizes in a graph and in those inside it."""
+    found = {n for node in graph.nodes() for d in node.shape for n in sizes.names(d)}
+    return found.union(*(_size_names(g) for node in graph.nodes() for g in subgraphs(node)))
+
+
+def _shown_flat(graph: Graph) -> set[int]:
+    """The nodes that must lie in C order: what is reshaped, and what a loop reads row by row."""
+    found: set[int] = set()
+    for node in graph.nodes():
+        if node.op.kind == "reshape":
+            found.add(node.operands[0].number)
+        if node.op.name == "loop":
+            first = 2 + node.params["carried"]
+            found.update(o.number for o in node.operands[first : first + node.params["sliced"]])
+        for inner in subgraphs(node):
+            flat = _shown_flat(inner)
+            # inputs of the inner graph are the last operands, except for the counter of a loop
+            before = len(inner.inputs) - len(node.operands)
+            for k, given in enumerate(inner.inputs):
+                if given.number in flat and k >= before:
+                    found.add(node.operands[k - before].number)
+    return found
+
+
 def schedule(graph: Graph) -> Plan:
     """Fuse, lower and order a simplified graph."""
+    graph = separate_carried(graph)
     separate_outputs(graph)
     return Scheduler(graph).plan()

@@ -21,7 +21,8 @@ CHEAP, DIVISION, ELEMENTARY, HEAVY = 1, 4, 14, 30
 class Op:
     """One op. `kind` says how it maps indices:
 
-    leaf         input, literal, constant, size, iota: no operands
+    leaf         input, literal, constant, size, iota: no operands; parameter: what the body of a loop is given,
+                 while it is traced
     elementwise  all operands have the node's shape; `guard` is its first, and the program raises where its
                  second, a bool, holds
     view         an affine index map; moves no data
@@ -30,6 +31,7 @@ class Op:
     scan         running fold along one axis
     gather, concat, update: data movement decided per element
     library      a call of a routine on whole arrays (matmul)
+    control      a loop or a choice, with graphs among its parameters; `result` is one of its values
     """
 
     name: str
@@ -94,6 +96,11 @@ _op("gather",           "gather",    None)
 _op("concat",           "concat",    None, np.concatenate)
 _op("update",           "update",    2)
 _op("matmul",           "library",   2, np.matmul)
+_op("parameter",        "leaf",      0)
+_op("while",            "control",   None)
+_op("loop",             "control",   None)
+_op("branch",           "control",   None)
+_op("result",           "result",    1)
 
 # The reduce and argreduce rows carry the ufunc that folds, which is also an op of its own below.
 UFUNC_OPS.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..graph import Graph, Node
 
@@ -16,13 +17,28 @@ def same(graph: Graph, node: Node, operands: tuple[Node, ...]) -> Node:
 
 
 def rebuild(graph: Graph, rule: Rule) -> Graph:
-    """A new graph in which every live node is what `rule` makes of it; inputs stay as they are."""
+    """A new graph in which every live node is what `rule` makes of it, also inside loops; inputs stay."""
     new = Graph(graph.name, constants=graph.constants, checks=list(graph.checks), hints=graph.hints)
     made: dict[int, Node] = {}
     for node, name in zip(graph.inputs, graph.input_names, strict=True):
         made[node.number] = new.input(node.type, name)
     for node in graph.nodes():
         if node.number not in made:
-            made[node.number] = rule(new, node, tuple(made[o.number] for o in node.operands))
+            operands = tuple(made[o.number] for o in node.operands)
+            made[node.number] = rule(new, _rebuilt_inside(node, rule), operands)
     new.outputs = [made[o.number] for o in graph.outputs]
     return new
+
+
+def _rebuilt_inside(node: Node, rule: Rule) -> Node:
+    """A loop or a choice with its graphs rebuilt."""
+    if node.op.kind != "control":
+        return node
+    params = {}
+    for name, value in node.params.items():
+        if isinstance(value, Graph):
+            value = rebuild(value, rule)
+        elif name == "branches":
+            value = tuple(rebuild(g, rule) for g in value)
+        params[name] = value
+    return replace(node, params=params)

@@ -16,11 +16,19 @@ from aotarray.program import (
     Arg,
     Buffer,
     Collapse,
+    Instruction,
+    Jump,
+    JumpTable,
+    JumpUnless,
     KernelCall,
     LibraryCall,
+    LoopBegin,
+    LoopNext,
+    Point,
     Program,
     RaiseIf,
     Size,
+    Swap,
 )
 
 MAGIC = 0x1_544F41  # "AOT", format 1
@@ -32,7 +40,7 @@ _SIZE_OPS = ("dim", "const", "add", "sub", "mul", "floordiv", "mod", "min", "max
 _RELATIONS = ("eq", "ne", "ge")
 _KINDS = ("arg", "out", "temp", "const", "alias")
 _EXCEPTIONS = ("IndexError", "ValueError", "ZeroDivisionError")
-_KERNEL, _LIBRARY, _RAISE = range(3)
+_KERNEL, _LIBRARY, _RAISE, _JUMP, _UNLESS, _TABLE, _SWAP, _POINT, _BEGIN, _NEXT = range(10)
 _INSTRUCTION = 14  # words in `Instruction`
 
 
@@ -118,7 +126,7 @@ class _Writer:
             index, int(self.dense[number]), int(buffer.zero), self.strides_at[number],
         )  # fmt: skip
 
-    def instruction(self, ins: KernelCall | LibraryCall | RaiseIf) -> list[int]:
+    def instruction(self, ins: Instruction) -> list[int]:
         if isinstance(ins, KernelCall):
             # slots and strides lie in one row of values, so that an integer parameter is one number
             ints = [i.slot if isinstance(i, Size) else self.strides_at[i.buffer] + i.axis for i in ins.ints]
@@ -129,9 +137,26 @@ class _Writer:
             ]  # fmt: skip
         elif isinstance(ins, LibraryCall):
             row = [_LIBRARY, self.string(ins.name), len(ins.operands), self.listed(ins.operands), ins.result]
-        else:
+        elif isinstance(ins, RaiseIf):
             row = [_RAISE, ins.buffer, _EXCEPTIONS.index(ins.exception), self.string(ins.message)]
+        else:
+            row = self.control(ins)
         return row + [0] * (_INSTRUCTION - len(row))
+
+    def control(self, ins: Jump | JumpUnless | JumpTable | Swap | Point | LoopBegin | LoopNext) -> list[int]:
+        if isinstance(ins, Jump):
+            return [_JUMP, ins.target]
+        if isinstance(ins, JumpUnless):
+            return [_UNLESS, ins.buffer, ins.target]
+        if isinstance(ins, JumpTable):
+            return [_TABLE, ins.buffer, len(ins.targets), self.listed(ins.targets)]
+        if isinstance(ins, Swap):
+            return [_SWAP, ins.a, ins.b]
+        if isinstance(ins, Point):
+            return [_POINT, ins.buffer, ins.source, ins.counter]
+        if isinstance(ins, LoopBegin):
+            return [_BEGIN, ins.counter, ins.lower, ins.upper, int(ins.reverse), ins.end]
+        return [_NEXT, ins.counter, ins.lower, ins.upper, int(ins.reverse), ins.body]
 
     def collapse(self, collapse: Collapse | None) -> tuple[int, int, int]:
         if collapse is None or len(collapse.sizes) < 2:
@@ -194,9 +219,61 @@ class _Verifier:
                 self.kernel(ins)
             elif isinstance(ins, LibraryCall):
                 self.inside((*ins.operands, ins.result), p.buffers, "library call of buffer")
-            else:
+            elif isinstance(ins, RaiseIf):
                 self.inside([ins.buffer], p.buffers, "raise-if of buffer")
                 self.need(p.buffers[ins.buffer].dtype == "i64", "raise-if needs an i64 buffer")
+            else:
+                self.control(ins)
+
+    def control(self, ins: Jump | JumpUnless | JumpTable | Swap | Point | LoopBegin | LoopNext) -> None:
+        """Jumps lead to instructions or to the end; scalars, swapped buffers and rows are of the right kind."""
+        if isinstance(ins, Jump):
+            self.target(ins.target)
+        elif isinstance(ins, JumpUnless):
+            self.scalar(ins.buffer, "b1")
+            self.target(ins.target)
+        elif isinstance(ins, JumpTable):
+            self.scalar(ins.buffer, "i64")
+            self.need(len(ins.targets) > 0, "a jump table has no targets")
+            for target in ins.targets:
+                self.target(target)
+        elif isinstance(ins, Swap):
+            self.swap(ins)
+        elif isinstance(ins, Point):
+            self.point(ins)
+        else:
+            for buffer in (ins.counter, ins.lower, ins.upper):
+                self.scalar(buffer, "i64")
+            self.need(self.program.buffers[ins.counter].kind == "temp", "a counter is not a temporary")
+            self.target(ins.end if isinstance(ins, LoopBegin) else ins.body)
+
+    def target(self, target: int) -> None:
+        count = len(self.program.instructions)
+        self.need(0 <= target <= count, f"jump to instruction {target} of {count}")
+
+    def scalar(self, number: int, dtype: str) -> None:
+        self.inside([number], self.program.buffers, "control by buffer")
+        buffer = self.program.buffers[number]
+        self.need(buffer.dtype == dtype and not buffer.dims, f"control needs a scalar {dtype} buffer")
+
+    def swap(self, ins: Swap) -> None:
+        self.inside((ins.a, ins.b), self.program.buffers, "swap of buffer")
+        a, b = self.program.buffers[ins.a], self.program.buffers[ins.b]
+        same = (a.kind, a.dtype, a.dims, a.zero) == (b.kind, b.dtype, b.dims, b.zero)
+        self.need(same and a.kind == "temp", f"buffers {ins.a} and {ins.b} cannot be swapped")
+
+    def point(self, ins: Point) -> None:
+        buffers = self.program.buffers
+        self.inside((ins.buffer, ins.source), buffers, "point of buffer")
+        alias, source = buffers[ins.buffer], buffers[ins.source]
+        self.need(alias.kind == "alias" and alias.dtype == source.dtype, f"buffer {ins.buffer} cannot be pointed")
+        self.need(
+            _root(self.program, ins.buffer) == _root(self.program, ins.source),
+            f"buffer {ins.buffer} is an alias of another buffer than {ins.source}",
+        )
+        if ins.counter != -1:
+            self.scalar(ins.counter, "i64")
+            self.need(alias.dims == source.dims[1:] and len(source.dims) > 0, f"buffer {ins.buffer} is no row")
 
     def buffer(self, number: int, buffer: Buffer) -> None:
         p = self.program

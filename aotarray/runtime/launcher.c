@@ -81,13 +81,19 @@ typedef struct {
         } kernel;
         struct { int64_t name, n_operands, operands_at, result; } library;
         struct { int64_t buffer, exception, message; } raise;
+        struct { int64_t target; } jump;
+        struct { int64_t buffer, target; } unless;
+        struct { int64_t buffer, n_targets, targets_at; } table;
+        struct { int64_t a, b; } swap;
+        struct { int64_t buffer, source, counter; } point;
+        struct { int64_t counter, lower, upper, reverse, target; } loop;
     } u;
 } Instruction;
 
 enum { SIZE_DIM, SIZE_CONST, SIZE_ADD, SIZE_SUB, SIZE_MUL, SIZE_FLOORDIV, SIZE_MOD, SIZE_LESSER, SIZE_GREATER };
 enum { CHECK_EQ, CHECK_NE, CHECK_GE };
 enum { BUFFER_ARG, BUFFER_OUT, BUFFER_TEMP, BUFFER_CONST, BUFFER_ALIAS };
-enum { RUN_KERNEL, RUN_LIBRARY, RUN_RAISE };
+enum { RUN_KERNEL, RUN_LIBRARY, RUN_RAISE, RUN_JUMP, RUN_UNLESS, RUN_TABLE, RUN_SWAP, RUN_POINT, RUN_BEGIN, RUN_NEXT };
 enum { B1, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128, DTYPES };
 
 static const struct { const char *name; int8_t size, align; } dtypes[DTYPES] = {
@@ -1444,12 +1450,65 @@ static int run_raise(const Frame *f, const Instruction *ins)
     return -1;
 }
 
-/* The GIL is let go once kernels have run, or are about to run, long enough for that to pay off. */
+/* The memory of a source, or of one of its rows. */
+static void run_point(Frame *f, const Instruction *ins)
+{
+    const Buffer *source = &f->program->buffers[ins->u.point.source];
+    char *data = f->pointers[ins->u.point.source];
+    if (ins->u.point.counter >= 0)
+        data += *(const int64_t *)f->pointers[ins->u.point.counter] * f->values[source->strides_at] * dtypes[source->dtype].size;
+    f->pointers[ins->u.point.buffer] = data;
+}
+
+/* Sets or steps the counter of a loop; whether there is a step to do. */
+static int run_loop(Frame *f, const Instruction *ins)
+{
+    int64_t *counter = f->pointers[ins->u.loop.counter];
+    int64_t lower = *(const int64_t *)f->pointers[ins->u.loop.lower], upper = *(const int64_t *)f->pointers[ins->u.loop.upper];
+    if (lower >= upper) return 0;
+    if (ins->kind == RUN_BEGIN) {
+        *counter = ins->u.loop.reverse ? upper - 1 : lower;
+        return 1;
+    }
+    if (*counter == (ins->u.loop.reverse ? lower : upper - 1)) return 0;
+    *counter += ins->u.loop.reverse ? -1 : 1;
+    return 1;
+}
+
+/* The number of the instruction after number `at`, which is one of control. */
+static int64_t run_control(Frame *f, int64_t at)
+{
+    const Instruction *ins = &f->program->instructions[at];
+    switch (ins->kind) {
+    case RUN_JUMP: return ins->u.jump.target;
+    case RUN_UNLESS: return *(const char *)f->pointers[ins->u.unless.buffer] ? at + 1 : ins->u.unless.target;
+    case RUN_TABLE: {
+        int64_t chosen = *(const int64_t *)f->pointers[ins->u.table.buffer], last = ins->u.table.n_targets - 1;
+        return LIST(f->program, ins->u.table.targets_at)[chosen < 0 ? 0 : chosen > last ? last : chosen];
+    }
+    case RUN_SWAP: {
+        void *a = f->pointers[ins->u.swap.a];
+        f->pointers[ins->u.swap.a] = f->pointers[ins->u.swap.b];
+        f->pointers[ins->u.swap.b] = a;
+        return at + 1;
+    }
+    case RUN_POINT: run_point(f, ins); return at + 1;
+    case RUN_BEGIN: return run_loop(f, ins) ? at + 1 : ins->u.loop.target;
+    default: return run_loop(f, ins) ? ins->u.loop.target : at + 1;
+    }
+}
+
+#define SIGNAL_NS 50000000 /* loops look for signals so often */
+#define CONTROL_NS 5       /* an instruction of control takes about so long */
+
+/* The GIL is let go once kernels have run, or are about to run, long enough for that to pay off. In a loop it
+ * stays so from step to step, and is taken now and then to look for signals. */
 static int run_instructions(Frame *f)
 {
     const Program *p = f->program;
     PyThreadState *released = NULL;
-    double held = 0;
+    double held = 0, since = 0;
+    int64_t looked = 0;
     for (int64_t i = 0; i < p->head->n_buffers; i++) {
         const Buffer *b = &p->buffers[i];
         if (b->kind != BUFFER_TEMP || !b->zero) continue;
@@ -1458,14 +1517,35 @@ static int run_instructions(Frame *f)
         memset(f->pointers[i], 0, bytes);
     }
     int rc = 0;
-    for (int64_t i = 0; i < p->head->n_instructions && rc == 0; i++) {
+    for (int64_t i = 0; i < p->head->n_instructions && rc == 0;) {
         const Instruction *ins = &p->instructions[i];
-        if (ins->kind == RUN_KERNEL) {
-            double ns = kernel_ns(f, ins);
+        double ns = ins->kind == RUN_KERNEL ? kernel_ns(f, ins) : CONTROL_NS;
+        if (ins->kind == RUN_KERNEL || ins->kind >= RUN_JUMP) {
             if (!released && (held += ns) >= RELEASE_NS) released = PyEval_SaveThread();
-            run_kernel(f, ins, ns);
+            if (ins->kind == RUN_KERNEL) {
+                run_kernel(f, ins, ns);
+                since += ns + CONTROL_NS;
+                i++;
+                continue;
+            }
+            int64_t next = run_control(f, i);
+            if (next <= i && (since += ns) >= SIGNAL_NS / 1000) { /* a step is done: time to look at the clock? */
+                int64_t now = now_ns();
+                since = 0;
+                if (!looked) looked = now;
+                if (now - looked >= SIGNAL_NS) {
+                    if (released) PyEval_RestoreThread(released);
+                    released = NULL;
+                    held = 0;
+                    rc = PyErr_CheckSignals();
+                    looked = now;
+                }
+            }
+            i = next;
             continue;
         }
+        i++;
+        if (ins->kind == RUN_RAISE && !*(const int64_t *)f->pointers[ins->u.raise.buffer]) continue;
         if (released) PyEval_RestoreThread(released);
         released = NULL;
         held = 0;

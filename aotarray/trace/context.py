@@ -33,6 +33,20 @@ class Trace:
         self.hints = hints
         self.open = True
         self.thread = threading.get_ident()
+        #: the bodies of loops and choices that are being traced, outermost first
+        self.bodies: list[int] = []
+        self._bodies = 0
+
+    @contextmanager
+    def body(self) -> Iterator[int]:
+        """While the body of a loop or a choice is traced; gives its number."""
+        self._bodies += 1
+        number = self._bodies
+        self.bodies.append(number)
+        try:
+            yield number
+        finally:
+            self.bodies.pop()
 
     def fix(self, size: Dim, purpose: str) -> int:
         """The size as an int. In `jit` this makes it part of the key; in `build` it is an error."""
@@ -42,7 +56,7 @@ class Trace:
         if self.hints is None:
             raise SizeError(
                 f"{here()}: size {size} is needed as a Python int ({purpose}), which would freeze it; "
-                f"give it a fixed value in the spec, or use array operations instead"
+                f"give it a fixed value in the spec, or use array operations instead, or aotarray.fori_loop"
             )
         value = sizes.evaluate(size, self.hints)
         self.graph.require("eq", size, value, f"this program was made for {size} = {{b}}, not {{a}}")
@@ -149,6 +163,12 @@ def current() -> Trace:
 def active() -> Trace | None:
     """The running trace of this thread, if any."""
     return getattr(_state, "trace", None)
+
+
+def current_body() -> int:
+    """The number of the loop's or choice's body that is being traced in this thread; 0 outside."""
+    trace = active()
+    return trace.bodies[-1] if trace is not None and trace.bodies else 0
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from ..sizes import Dim
 from ..types import ArrayType, is_supported
 from . import functions as _functions  # fills the tables of rules
 from . import promote
+from .bodies import refuse_leaks
 from .context import Trace, active, here, running
 from .masked import Masked
 from .size_value import SizeValue
@@ -63,6 +64,7 @@ def trace_function(
         found: list[Any] = []
         structure = flatten(result, found)
         trace.graph.outputs = [_output(trace, value, function) for value in found]
+        refuse_leaks(trace, trace.graph.outputs)
     return Traced(trace.graph, structure)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..interpret import evaluate
 from ..ops import OPS, UFUNC_OPS
 from ..sizes import Dim
 from . import promote, views
-from .context import Trace, here
+from .context import Trace, current_body, here
 from .size_value import SizeLike, SizeValue, wrap
 
 #: kind of dtype -> the class of a weak scalar
@@ -34,6 +34,8 @@ class Storage:
     version: int = 0
     #: a reshape that may be a view or a copy, as NumPy's layout has it: its source, and that one's version
     origin: tuple[Storage, int] | None = None
+    #: the body of a loop in which it was made, and alone can be written into
+    body: int = field(default_factory=current_body)
 
     def is_current(self) -> bool:
         """False when what this is a reshape of has changed since."""
@@ -148,7 +150,8 @@ class Tracer:
     def __bool__(self) -> bool:
         return bool(self._known(
             "a condition (`if`, `while`, `and`, `or`, `not`)",
-            "use np.where(condition, a, b), or & | ~ between arrays",
+            "use np.where(condition, a, b), or & | ~ between arrays; aotarray.cond chooses between functions, and "
+            "aotarray.while_loop repeats one",
         ))  # fmt: skip
 
     def __float__(self) -> float:
@@ -172,7 +175,9 @@ class Tracer:
             raise TypeError(f"{here()}: only integer scalar arrays can be converted to a scalar index")
         return int(
             self._known(
-                "an index or a range", "make the argument static (static_argnames), or index with an array"
+                "an index or a range",
+                "make the argument static (static_argnames), or index with an array; aotarray.fori_loop counts to "
+                "a traced number",
             )
         )
 
@@ -242,6 +247,11 @@ class Tracer:
             )
         if self._storage.origin is not None:
             raise self._undecided()
+        if self._storage.body != current_body():
+            raise TraceError(
+                f"{here()}: writing into an array that was made outside of this body of a loop or choice; let the loop "
+                f"carry it (make it part of init, and return it), or return the new array from the choice"
+            )
         trace, node = self._trace, self.node
         new = promote.node_of(trace, value)
         if not np.can_cast(new.dtype, node.dtype, "unsafe"):
@@ -344,7 +354,7 @@ def known_value(trace: Trace, node: Node, use: str) -> np.ndarray[Any, Any] | No
     """The value of a node that depends on no argument, else None. Sizes that it depends on are fixed."""
     env: dict[str, int] = {}
     order = topological((node,))
-    if any(n.op.name == "input" for n in order):
+    if any(n.op.name in ("input", "parameter") or n.op.kind == "control" for n in order):
         return None
     for n in order:
         for dim in (*n.shape, *_dims_in(tuple(n.params.values()))):

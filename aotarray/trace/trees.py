@@ -73,6 +73,23 @@ class Structure:
         return 1 if self.kind == "leaf" else sum(c.count() for c in self.children)
 
 
+def leaf_names(structure: Structure, root: str) -> list[str]:
+    """What the user would write for each leaf of a value called `root`: `carry[0]['x']`."""
+    if structure.kind == "leaf":
+        return [root]
+    if structure.kind == "dict":
+        parts = [f"[{k!r}]" for k in structure.key]
+    elif structure.kind == "object":
+        kind = structure.key[0]
+        fields = [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+        fields = fields or list(getattr(kind, "_fields", map(str, range(len(structure.children)))))
+        parts = [f".{name}" for name in fields]
+    else:
+        parts = [f"[{k}]" for k in range(len(structure.children))]
+    pairs = zip(parts, structure.children, strict=True)
+    return [name for part, child in pairs for name in leaf_names(child, root + part)]
+
+
 _PLAIN_LEAVES = frozenset((np.ndarray, float, int, complex, bool))
 
 LEAF = Structure("leaf")

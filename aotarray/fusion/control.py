@@ -1,0 +1,118 @@
+"""Loops and choices as instructions, with the kernels of what they do between them.
+
+What a loop carries lies in two buffers: a step reads the one and writes the other, then they change places. A
+`scan` shows each step one row of what it goes along, and of what it stacks: nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..graph import Graph, Node
+from ..program import Instruction, Jump, JumpTable, JumpUnless, LoopBegin, LoopNext, Point, Swap
+from .nest import Storage
+
+if TYPE_CHECKING:
+    from .schedule import Scheduler
+
+
+class ControlLowering:
+    """One loop or choice of a graph that `scheduler` builds the program of."""
+
+    def __init__(self, scheduler: Scheduler, node: Node) -> None:
+        self.scheduler, self.node = scheduler, node
+    def allocate(self) -> None:
+        """Say where results lie: in what a loop carries, in stacks, or in what all branches write."""
+        node, storage = self.node, self.scheduler.storage
+        places: list[Storage] = []
+        if node.op.name == "branch":
+            places = [self._new("chosen", o) for o in node.params["branches"][0].outputs]
+        else:
+            first = 2 if node.op.name == "loop" else 0
+            count: int = node.params["carried"]
+            places = [storage[o.number] for o in node.operands[first : first + count]]
+        if node.op.name == "loop":
+            for row in node.params["body"].outputs[count:]:
+                shape = (node.params["length"], *row.shape)
+                places.append(self.scheduler.new_temporary("stack", row.type.code, shape))
+        self.scheduler.places[node.number] = places
+        for result in self.scheduler.graph.nodes():
+            if result.op.kind == "result" and result.operands[0] is node:
+                storage[result.number] = places[result.params["index"]]
+
+    def lower(self) -> None:
+        """Add the instructions."""
+        places = self.scheduler.places[self.node.number]
+        operands = [self.scheduler.storage[o.number] for o in self.node.operands]
+        {"while": self._while, "loop": self._loop, "branch": self._branch}[self.node.op.name](operands, places)
+
+    def _new(self, stem: str, like: Node) -> Storage:
+        return self.scheduler.new_temporary(stem, like.type.code, like.shape)
+
+    # -- instructions ---------------------------------------------------------------------------
+    def _here(self) -> int:
+        return len(self.scheduler.instructions)
+
+    def _add(self, instruction: Instruction) -> int:
+        self.scheduler.instructions.append(instruction)
+        return self._here() - 1
+
+    def _swap(self, state: Sequence[Storage], following: Sequence[Storage]) -> None:
+        for a, b in zip(state, following, strict=True):
+            self._add(Swap(a.buffer, b.buffer))
+
+    def _while(self, operands: Sequence[Storage], places: Sequence[Storage]) -> None:
+        """
+        head: condition; JumpUnless end; body; swaps; Jump head; end:
+        """
+        cond, body = self.node.params["cond"], self.node.params["body"]
+        following = [self._new("next", o) for o in body.outputs]
+        test = self._new("goes_on", cond.outputs[0])
+        head = self._here()
+        self.scheduler.inside(cond, operands, [test])
+        leave = self._add(Jump(0))
+        self.scheduler.inside(body, operands, following)
+        self._swap(places, following)
+        self._add(Jump(head))
+        self.scheduler.instructions[leave] = JumpUnless(test.buffer, self._here())
+
+    def _loop(self, operands: Sequence[Storage], places: Sequence[Storage]) -> None:
+        """
+        LoopBegin end; head: rows; body; swaps; LoopNext head; end:
+        """
+        params = self.node.params
+        body: Graph = params["body"]
+        count, sliced, reverse = params["carried"], params["sliced"], params["reverse"]
+        (lower, upper), rest = operands[:2], operands[2:]
+        state, arrays, others = rest[:count], rest[count : count + sliced], rest[count + sliced :]
+        counter = self.scheduler.new_temporary("step", "i64", ())
+        following = [self._new("next", o) for o in body.outputs[:count]]
+        rows = [self.scheduler.new_alias(a, f"{a.name}_row", a.shape[1:]) for a in arrays]
+        made = [self.scheduler.new_alias(p, f"{p.name}_row", p.shape[1:]) for p in places[count:]]
+        begin = self._add(Jump(0))
+        head = self._here()
+        for row, whole in zip([*rows, *made], [*arrays, *places[count:]], strict=True):
+            self._add(Point(row.buffer, whole.buffer, counter.buffer))
+        self.scheduler.inside(body, [counter, *state, *rows, *others], [*following, *made])
+        self._swap(state, following)
+        self._add(LoopNext(counter.buffer, lower.buffer, upper.buffer, reverse, head))
+        self.scheduler.instructions[begin] = LoopBegin(
+            counter.buffer, lower.buffer, upper.buffer, reverse, self._here()
+        )
+
+    def _branch(self, operands: Sequence[Storage], places: Sequence[Storage]) -> None:
+        """
+        JumpTable; first: branch; Jump end; second: branch; Jump end; ...; end:
+        """
+        branches: tuple[Graph, ...] = self.node.params["branches"]
+        index, *others = operands
+        table = self._add(Jump(0))
+        starts, ends = [], []
+        for branch in branches:
+            starts.append(self._here())
+            self.scheduler.inside(branch, others, places)
+            ends.append(self._add(Jump(0)))
+        for end in ends:
+            self.scheduler.instructions[end] = Jump(self._here())
+        self.scheduler.instructions[table] = JumpTable(index.buffer, tuple(starts))

@@ -1,0 +1,147 @@
+"""Bodies of loops and choices: traced into the graph of the whole function, then taken out as graphs of their own.
+
+A body belongs to what depends on its parameters. What does not is computed once, outside, and handed in; only
+what is as cheap to compute as to load, and what may raise, stays inside. Of a choice all that its functions
+made stays inside, since one of them alone runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import LeakError
+from ..graph import Graph, Node, SourceLine, subgraphs, topological
+from ..sizes import Dim
+from ..types import ArrayType
+from . import promote
+from .context import Trace, here
+from .tracer import Tracer
+from .trees import Structure, flatten
+from .views import Affine, axes
+
+#: what does not change and costs at most this many additions is computed in each step
+CHEAP = 3
+
+
+@dataclass
+class Body:
+    """A function traced with parameters: these, the values it returns and how they nest."""
+
+    number: int
+    where: SourceLine
+    parameters: list[Node]
+    outputs: list[Node]
+    structure: Structure
+    #: by the number of a parameter: the node outside that it always stands for
+    same: dict[int, Node] = field(default_factory=dict)
+
+
+def run(trace: Trace, types: Sequence[ArrayType], function: Callable[[Sequence[Tracer]], Any]) -> Body:
+    """Call `function` with parameters of the given types."""
+    where = here()
+    with trace.body() as number:
+        nodes = [
+            trace.graph.apply("parameter", (), where, kind, body=number, index=k)
+            for k, kind in enumerate(types)
+        ]
+        leaves: list[Any] = []
+        structure = flatten(function([Tracer.of(trace, n) for n in nodes]), leaves)
+        outputs = [promote.node_of(trace, v) for v in leaves]
+    return Body(number, where, nodes, outputs, structure)
+
+
+def seen_as(trace: Trace, node: Node, shape: tuple[Dim, ...]) -> Node:
+    """The node with sizes spelled as in `shape`, which they are equal to."""
+    return Affine(tuple(axes(len(shape))), shape).read(trace.graph, node)
+
+
+def refuse_leaks(trace: Trace, outputs: Sequence[Node], own: frozenset[int] = frozenset()) -> None:
+    """LeakError where values of a body that is over are used."""
+    for node in topological(outputs):
+        if node.op.name == "parameter" and node.params["body"] not in (*own, *trace.bodies):
+            raise LeakError(
+                f"{here()}: a value of the body of a loop or choice ({node.where}) is used outside of it; let the body "
+                f"return it"
+            )
+
+
+def extract(trace: Trace, found: Sequence[Body], start: int | None = None) -> tuple[list[Graph], list[Node]]:
+    """The graph of each body, and the nodes outside that all of them get after their own parameters.
+
+    `start` is the number of the first node that a choice made.
+    """
+    plans = [_Plan(trace, body, start) for body in found]
+    outside = {n.number: n for plan in plans for n in plan.outside}
+    captured = [outside[number] for number in sorted(outside)]
+    return [plan.graph(captured) for plan in plans], captured
+
+
+class _Plan:
+    """Which nodes a body computes, and which it is given."""
+
+    def __init__(self, trace: Trace, body: Body, start: int | None) -> None:
+        self.trace, self.body = trace, body
+        refuse_leaks(trace, body.outputs, frozenset([body.number]))
+        order = topological(body.outputs)
+        own = {p.number for p in body.parameters}
+        first = trace.graph.made if start is None else start
+        begun = min(own, default=0) if start is None else start
+        inside: dict[int, bool] = {}
+        depends: dict[int, bool] = {}
+        price: dict[int, int] = {}
+        raises: dict[int, bool] = {}
+        for node in order:
+            k = node.number
+            depends[k] = k in own or any(depends[o.number] for o in node.operands)
+            price[k] = _price(node) + sum(price[o.number] for o in node.operands)
+            raises[k] = k >= begun and (_raises(node) or any(raises[o.number] for o in node.operands))
+            if node.op.kind == "result":
+                inside[k] = inside[node.operands[0].number]
+            elif node.op.name in ("input", "constant", "parameter"):
+                inside[k] = k in own and k not in body.same
+            else:
+                stays = node.op.kind == "leaf" or k >= first or raises[k]
+                inside[k] = stays or depends[k] or price[k] <= CHEAP
+        needed = {o.number for o in body.outputs}
+        for node in reversed(order):
+            if node.number in needed and inside[node.number]:
+                needed.update(o.number for o in node.operands)
+        used = [n for n in order if n.number in needed]
+        self.nodes = [n for n in used if inside[n.number] and n.number not in own]
+        self.outside = [
+            body.same.get(n.number, n) for n in used if not inside[n.number]
+        ]
+
+    def graph(self, captured: Sequence[Node]) -> Graph:
+        """The body as a graph: its parameters and what it captures in, its outputs out."""
+        whole, body = self.trace.graph, self.body
+        graph = Graph(whole.name, hints=whole.hints)
+        made: dict[int, Node] = {}
+        for k, node in enumerate(p for p in body.parameters if p.number not in body.same):
+            made[node.number] = graph.input(node.type, f"p{k}")
+        for k, node in enumerate(captured):
+            made[node.number] = graph.input(node.type, f"c{k}")
+        for parameter, node in body.same.items():
+            if node.number in made:
+                made[parameter] = made[node.number]
+        for node in self.nodes:
+            operands = [made[o.number] for o in node.operands]
+            made[node.number] = graph.apply(node.op.name, operands, node.where, node.type, **node.params)
+        graph.outputs = [made[o.number] for o in body.outputs]
+        return graph
+
+
+def _price(node: Node) -> int:
+    """What computing one element again costs, in additions."""
+    if node.op.kind in ("leaf", "view", "result"):
+        return 0
+    return node.op.cost if node.op.kind == "elementwise" else CHEAP + 1
+
+
+def _raises(node: Node) -> bool:
+    """True for what raises for some values, or may hold such."""
+    if node.op.kind == "control":
+        return any(_raises(n) for g in subgraphs(node) for n in g.nodes())
+    return node.op.kind == "gather" or node.op.name == "guard"
