@@ -50,11 +50,7 @@ class BlockLowering(GroupLowering):
         lost = {f.number: self._zeros(f, "lost") for f in sums}
         depth = len(nest.scopes)
         if len(group.domain) > 1:
-            self.open_segments("first", "last")
-            inner = nest.scopes[-2].statements.pop()
-            assert isinstance(inner, For)
-            nest.close()
-            start, stop = inner.start, inner.stop
+            start, stop = self.open_segment_rows("first", "last")
         else:
             start, stop = "first", "last"
         part = dict(acc)

@@ -69,6 +69,13 @@ class GroupLowering:
         self, begin: str, end: str, names: Sequence[str] = (), extents: Sequence[str] = ()
     ) -> None:
         """Loops over elements [begin, end) of the domain (or of the given loops), row by row: two loops at the top."""
+        low, high = self.open_segment_rows(begin, end, names, extents)
+        self.nest.open(For((names or self.variables)[-1], low, high))
+
+    def open_segment_rows(
+        self, begin: str, end: str, names: Sequence[str] = (), extents: Sequence[str] = ()
+    ) -> tuple[str, str]:
+        """The outer of those loops; gives the bounds of the inner one."""
         nest = self.nest
         names, extents = names or self.variables, extents or nest.extents
         inner = extents[-1]
@@ -80,7 +87,7 @@ class GroupLowering:
         low, high = nest.fresh("low"), nest.fresh("high")
         nest.emit(Let(low, f"max({begin} - {outer}*{inner}, 0)"))
         nest.emit(Let(high, f"min({end} - {outer}*{inner}, {inner})"))
-        nest.open(For(names[-1], low, high))
+        return low, high
 
     def _decode(self, flat: str, names: Sequence[str], extents: Sequence[str], variables: set[str]) -> None:
         """Split a flat counter into one index for each axis."""

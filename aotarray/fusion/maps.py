@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from .. import sizes
-from ..loops import For, Kernel
+from ..graph import Node
+from ..loops import For, Kernel, Let
+from ..sizes import Dim
 from .group_lowering import GroupLowering
+from .interior import Interior, has_edges
+from .nest import Scope
 
 
 class MapLowering(GroupLowering):
@@ -15,18 +19,81 @@ class MapLowering(GroupLowering):
         axes = range(len(domain))
         if len(domain) <= 1:
             variable = self.variables[0] if domain else nest.fresh("i")
-            nest.open(For(variable, "begin", "end"))
-            self.compute(axes)
-            nest.close()
+            self.inner_loop(variable, "begin", "end", axes)
             total = domain[0] if domain else 1
             return [nest.finish(total, total, grain=64, summary=self._over("every element of", axes))]
         nest.loops = list(self.variables)
         nest.extents = [nest.loop_extent(d, v) for d, v in zip(domain, self.variables, strict=True)]
-        self.open_segments("begin", "end")
-        self.compute(axes)
-        nest.close(2)
+        low, high = self.open_segment_rows("begin", "end")
+        self.inner_loop(self.variables[-1], low, high, axes)
+        nest.close()
         total = sizes.product(domain)
         return [nest.finish(total, total, grain=64, summary=self._over("every element of", axes))]
+
+    def inner_loop(self, variable: str, low: str, high: str, axes: range) -> None:
+        """The loop over [low, high); its interior on its own where elements at the edges differ."""
+        nest = self.nest
+        inner = self._interior_loop(variable, low, high, axes) if self.group.domain else None
+        if inner is None:
+            nest.open(For(variable, low, high))
+            self.compute(axes)
+            nest.close()
+            return
+        cost, ops = nest.cost, dict(nest.ops)
+        edge, start, stop = nest.fresh("edge"), nest.fresh("edge_low"), nest.fresh("edge_high")
+        nest.open(For(edge, "0", "2"))
+        nest.emit(Let(start, f"where({edge} == 0, {low}, {inner.stop})"))
+        nest.emit(Let(stop, f"where({edge} == 0, {inner.start}, {high})"))
+        nest.open(For(variable, start, stop))
+        self.compute(axes)
+        nest.close(2)
+        nest.emit(inner)
+        nest.cost, nest.ops = cost, ops
+
+    def _interior_loop(self, variable: str, low: str, high: str, axes: range) -> For | None:
+        """The loop for elements that lie at no edge, with its bounds worked out; None where there are no edges."""
+        nest = self.nest
+        if not has_edges(self._computed()):
+            return None
+        known = frozenset(n for node in self.graph.nodes() for d in node.shape for n in sizes.names(d))
+        interior = Interior(self.variables, known, self.graph.hints)
+        loop = For(variable, "", "")
+        cost, ops = nest.cost, dict(nest.ops)
+        nest.scopes.append(Scope(loop.body, {variable}, guard=True))
+        nest.interior = interior
+        self.compute(axes)
+        nest.interior = None
+        nest.scopes.pop()
+        found = interior.range_of(variable)
+        if not interior.conditions or found is None:
+            nest.cost, nest.ops = cost, ops
+            return None
+        lows, highs, others = found
+        loop.start, loop.stop = nest.fresh("inner_low"), nest.fresh("inner_high")
+        nest.emit(Let(loop.start, f"min({self._extreme('max', low, lows)}, {high})"))
+        stop = self._extreme("min", high, [bound + 1 for bound in highs])
+        if others:
+            tests = " & ".join(f"({nest.size(other)} >= 0)" for other in others)
+            stop = f"where({tests}, {stop}, {loop.start})"
+        nest.emit(Let(loop.stop, f"max({stop}, {loop.start})"))
+        return loop
+
+    def _extreme(self, name: str, text: str, bounds: list[Dim]) -> str:
+        for bound in bounds:
+            text = f"{name}({text}, {self.nest.size(bound)})"
+        return text
+
+    def _computed(self) -> list[Node]:
+        """The nodes that the nest computes rather than loads."""
+        found: dict[int, Node] = {}
+        stack = list(self.group.members)
+        while stack:
+            node = stack.pop()
+            loaded = node.number in self.storage and node.number not in self.nest.inline_root
+            if node.number not in found and not loaded:
+                found[node.number] = node
+                stack += node.operands
+        return list(found.values())
 
     def compute(self, axes: range) -> None:
         """Roots are stored; values once meant to be are computed before what reads them, outside its branches."""

@@ -28,6 +28,7 @@ from .access import (
     settled,
     update_index,
 )
+from .interior import Interior
 
 Value = Union[str, tuple[str, str]]
 #: how a stored buffer is typed in memory
@@ -77,6 +78,7 @@ class Nest:
         #: sizes taken to be constants in the branch that is being built, and strides that follow from them
         self.assumed: dict[str, Dim] = {}
         self.assumed_strides: dict[str, int] = {}
+        self.interior: Interior | None = None
         self.kept: dict[tuple[int, Index], tuple[Storage, Index]] = {}
         self.counter = 0
         self.ops: dict[str, int] = {}
@@ -272,13 +274,18 @@ class Nest:
         if node.op.kind == "elementwise":
             return [(o, index) for o in node.operands]
         if node.op.kind == "view":
-            return [(node.operands[0], map_index(node, index))]
+            return [(node.operands[0], self._mapped(node, index))]
         if node.op.kind == "gather":
             at, _ = gather_split(node, index)
             return [(o, at) for o in node.operands[1:]]
         if node.op.kind == "update" and reads_what_it_changes(node, index):
             return [(node.operands[0], index)]
         return []
+
+    def _mapped(self, node: Node, index: Index) -> Index:
+        """The operand index of a view; without clamps in the interior."""
+        mapped = map_index(node, index)
+        return mapped if self.interior is None else settled(node.operands[0], self.interior.resolve(mapped))
 
     def _is_loaded(self, node: Node) -> bool:
         return node.number in self.storage and node.number not in self.inline_root
@@ -295,7 +302,7 @@ class Nest:
         if kind == "leaf":
             return self._leaf(node, index, home)
         if kind == "view":
-            found = self._recall((node.operands[0].number, map_index(node, index)))
+            found = self._recall((node.operands[0].number, self._mapped(node, index)))
             assert found is not None
             return found
         if kind == "elementwise":
@@ -426,6 +433,9 @@ class Nest:
         statements = self.scopes[-1].statements
         end: Dim = 0
         pieces = list(zip(node.operands, concat_indices(node, index), strict=True))
+        usual = None if self.interior is None else self.interior.piece(node, index[axis])
+        if usual is not None:
+            return self.value(*pieces[usual])
         for operand, at in pieces[:-1]:
             end = end + operand.shape[axis]
             choice = If(f"{self.size(index[axis])} < {self.size(end)}")
@@ -442,7 +452,7 @@ class Nest:
         self.pure = False
         conditions, at = update_index(node, index)
         base, value = node.operands
-        if not conditions:
+        if not conditions or (self.interior is not None and self.interior.inside(node, conditions)):
             return self.value(value, at)
         texts = {
             "eq": "{0} == {1}", "ge": "{0} >= {1}", "lt": "{0} < {1}", "multiple": "({0}) % ({1}) == 0",
