@@ -16,17 +16,18 @@ import numpy as np
 
 from . import compiler
 from .aot.linking import find_compiler
-from .building import build, export, exports
+from .building import build, export, exports, is_module_name
 from .compile.cache import Cache
 from .graph import Graph
 from .runtime import _launcher
 from .runtime.arrays import Array
 from .runtime.devices import checked, default_device, device_put, devices
-from .signature import Bound, Signature
+from .signature import Bound, Signature, function_name
 from .trace.entry import SizeNamer, Traced, is_tracing, leaf_type, leaf_value, trace_function, write_results
 from .trace.trees import flatten, is_tree
 
 get_num_threads = _launcher.get_num_threads
+host_level = compiler.host_level
 set_num_threads = _launcher.set_num_threads
 trim_memory = _launcher.trim_memory
 
@@ -257,5 +258,6 @@ def cache() -> Cache:
 
 __all__ = [
     "Array", "build", "cache", "default_device", "device_put", "devices", "export", "exports", "find_compiler",
-    "get_num_threads", "jit", "lower", "set_num_threads", "trace", "trim_memory",
+    "function_name", "get_num_threads", "host_level", "is_module_name", "jit", "lower", "set_num_threads",
+    "trace", "trim_memory",
 ]  # fmt: skip

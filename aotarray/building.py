@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import keyword
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def build(
         raise UnsupportedError(f"target {target!r} is not available; targets: cpu")
     work = [(functions, specs or exports(functions))] if callable(functions) else list(functions)
     name = name or f"{function_name(work[0][0])}_aot"
-    if not (name.isidentifier() and name.isascii()):
+    if not is_module_name(name):
         raise SpecError(f"{name!r} cannot be imported: a module's name is a Python name such as fast_math")
     levels = _levels(cpu)
     say = progress or (lambda line: None)
@@ -93,6 +94,11 @@ def build(
         f"{name}.json": extension.manifest(name, made, variants, compiler.versions()),
     }
     return extension.write_extension(name, Path(out), made, variants, objects, sidecars, compiler.cache())
+
+
+def is_module_name(name: str) -> bool:
+    """Whether `import name` can mean a built module: NumPy's own name would hide NumPy from it."""
+    return name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and name != "numpy"
 
 
 def _levels(cpu: str) -> tuple[str, ...]:

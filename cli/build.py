@@ -109,13 +109,13 @@ def build(
 
     work = assign(loaded, specs, ctx.meta[_SPECS_BEFORE], api.exports)
     name = name or f"{short_name(loaded[0].module)}_aot"
-    if not name.isidentifier():
+    if not api.is_module_name(name):
         raise click.UsageError(f"'{name}' cannot be imported: --name takes a Python name such as fast_math")
     with progress() as show:
         result = api.build(work, name=name, out=out, target=target, cpu=cpu, progress=show)
     for file in result.files:
         click.echo(f"{file}  {size_text(Path(file).stat().st_size)}")
-    called = ", ".join(f"{name}.{function.__name__}" for function, _ in work)
+    called = ", ".join(f"{name}.{api.function_name(function)}" for function, _ in work)
     click.echo(f"\nPut {Path(result.path).name} on Python's path, import {name}, and call {called}.")
 
 

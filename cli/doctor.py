@@ -118,7 +118,16 @@ def _processor() -> Finding:
     found = re.search(r"^flags\s*:\s*(.*)$", text, re.MULTILINE)
     level = cpu_level(set(found[1].split()) if found else set())
     problem = "built modules need an x86-64-v2 processor (2009 or later)" if level == "v1" else ""
-    return Finding("CPU", f"x86-64-{level}, {model[1] if model else machine}", problem)
+    text = f"x86-64-{level}, {model[1] if model else machine}"
+    asked = os.environ.get("AOTARRAY_CPU")
+    if asked:
+        from aotarray import api
+
+        try:
+            text += f"; AOTARRAY_CPU asks for x86-64-{api.host_level()}"
+        except ValueError as error:
+            problem = f"{error}: correct or unset it"
+    return Finding("CPU", text, problem)
 
 
 def _threads() -> Finding:

@@ -3,6 +3,7 @@ is about the command; tests without it go all the way."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,8 @@ import pytest
 from click import ClickException
 from click.testing import CliRunner
 
-from aotarray import errors
+import aotarray
+from aotarray import building, errors, signature
 from aotarray.cli import demo, doctor, loading, main, options
 from aotarray.cli.demo_process import FOREIGN
 
@@ -59,6 +61,7 @@ def fake_api(monkeypatch):
     api.build, api.lower = build, lower
     api.exports = lambda function: getattr(function, "marked", ())
     api.cache = lambda: SimpleNamespace(info=lambda: info, clear=lambda: 3)
+    api.is_module_name, api.function_name = building.is_module_name, signature.function_name
     api.find_compiler = lambda: SimpleNamespace(command=("/usr/bin/cc",), version="cc 12\nCopyright")
     api.get_num_threads = lambda: 2
     monkeypatch.setitem(sys.modules, "aotarray.api", api)
@@ -255,6 +258,8 @@ def test_default_name_is_the_modules_last_name(project, fake_api):
             'which function is "f64[n]" for? Write shapes:NAME\n  It has: area,',
         ),
         (["shapes.py:area", "--name", "not-a-name"], 2, "'not-a-name' cannot be imported"),
+        (["shapes.py:area", "--name", "class"], 2, "'class' cannot be imported"),
+        (["shapes.py:area", "--name", "numpy"], 2, "'numpy' cannot be imported"),
     ],
 )
 def test_build_errors(project, fake_api, args, code, message):
@@ -294,6 +299,8 @@ def test_interrupt_of_a_process(project):
     process = subprocess.Popen(
         [sys.executable, "-m", "aotarray.cli", "build", "slow.py:f", "-s", "f64[n]"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # The tests may run in the background, where shells have SIGINT ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert process.stdout.readline() == "started\n"
     time.sleep(0.1)
@@ -508,6 +515,50 @@ def test_cache_all_the_way(tmp_path):
     assert run_process("cache", "clear", env=environment).stdout == "deleted 0 entries\n"
     off = run_process("cache", env={**os.environ, "AOTARRAY_CACHE_DIR": "off"})
     assert off.stdout == "The cache is off: AOTARRAY_CACHE_DIR switches it off\n"
+
+
+def test_build_says_the_names_that_the_module_has(tmp_path):
+    (tmp_path / "short.py").write_text(
+        "import functools\ndouble = lambda x: x * 2\ndef scale(x, k): return x * k\n"
+        "half = functools.partial(scale, k=0.5)\n"
+    )
+    for name, called in (("double", "function"), ("half", "scale")):
+        done = run_process("build", f"short.py:{name}", "-s", "f64[n]", "--name", f"of_{name}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith(f"and call of_{name}.{called}.\n")
+
+
+def test_a_reader_that_stops_is_no_error():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aotarray.cli", "show", BLACK_SCHOLES, "-s", "f64[n], f64[n], f64[n]"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.wait(timeout=60)
+
+
+def test_source_folder_without_a_launcher_says_so(tmp_path):
+    source = Path(aotarray.__file__).parent
+    shutil.copytree(source, tmp_path / "aotarray", ignore=shutil.ignore_patterns("_launcher*.so", "__pycache__"))
+    folders = [str(tmp_path), str(Path(np.__file__).parents[1])]
+    code = f"import sys; sys.path[:0] = {folders}; import aotarray; aotarray.jit"
+    # -S leaves out the finder of an editable install.
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "has no built launcher: this is aotarray's source" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("level", "code", "text"),
+    [("x86-64-v2", 0, "AOTARRAY_CPU asks for x86-64-v2"), ("fast", 1, "-> AOTARRAY_CPU=fast is not one of")],
+)
+def test_doctor_heeds_the_level_asked_for(tmp_path, level, code, text):
+    done = run_process(
+        "doctor", env={**os.environ, "AOTARRAY_CACHE_DIR": str(tmp_path), "AOTARRAY_CPU": level}
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert text in done.stdout
 
 
 def test_doctor_all_the_way(tmp_path):
