@@ -9,6 +9,7 @@ import numpy as np
 
 from . import sizes
 from .graph import Graph, Node, axis_name, literal_value
+from .routines import Routine
 from .sizes import Dim
 
 
@@ -198,9 +199,18 @@ def _branch(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) 
     return _run(branches[min(max(int(index), 0), len(branches) - 1)], others, env)
 
 
+def _call(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:
+    """One result of a NumPy routine."""
+    routine: Routine = node.params["routine"]
+    written = [np.empty(_shape(node, env), node.dtype) if routine.base < 0 else np.array(operands[routine.base])]
+    found = routine.call(operands, written, lambda dim: sizes.evaluate(dim, env)) or written
+    return np.asarray(found[node.params["result"]])
+
+
 _RULES: dict[str, Any] = {
     "while": _while, "loop": _loop, "branch": _branch,
     "result": lambda node, operands, env: operands[0][node.params["index"]],
+    "call": _call,
     "literal": lambda node, operands, env: literal_value(node),
     "size": lambda node, operands, env: np.int64(sizes.evaluate(node.params["value"], env)),
     "iota": lambda node, operands, env: np.arange(sizes.evaluate(node.params["length"], env), dtype=np.int64),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Union
 
+from .routines import Routine as Routine
 from .types import DTYPES as DTYPES
 
 
@@ -129,11 +130,16 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall:
-    """Call a NumPy routine (`"matmul"`): operands and result are buffer numbers; result is overwritten."""
+    """Call a NumPy routine on buffers, with the launcher's arrays over their memory.
 
-    name: str
+    `operands` and `results` are buffer numbers (-1: a result that nobody needs); sizes in the routine's
+    arguments are slots. What the routine returns is copied into the results, and must have their dtypes
+    and shapes. What it raises, the program raises.
+    """
+
+    routine: Routine
     operands: tuple[int, ...]
-    result: int
+    results: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -53,6 +54,10 @@ def _call(node: Node, number: Mapping[int, str]) -> str:
         return repr(literal_value(node).item())
     if node.op.name == "view":
         return f"view({operands[0]}, {show_map(node.params['map'], len(node.shape))})"
+    if node.op.name == "call":
+        routine = node.params["routine"]
+        part = f"[{node.params['result']}]" if routine.returns == "several" else ""
+        return re.sub(r"%(\d+)", lambda found: operands[int(found[1])], str(routine)) + part
     inner = {"branches", "body", "cond"} if node.op.kind == "control" else set()
     params = [f"{k}={_param(v)}" for k, v in sorted(node.params.items()) if k not in inner]
     return f"{node.op.name}({', '.join(operands + params)})"

@@ -330,9 +330,21 @@ def _update(node: Node, graph: Graph, known: frozenset[str]) -> None:
 
 
 def _library(node: Node, graph: Graph, known: frozenset[str]) -> None:
-    _check(
-        node, len({o.dtype for o in node.operands} | {node.dtype}) == 1, "operands and result have one dtype"
-    )
+    if node.op.name != "call":
+        same = len({o.dtype for o in node.operands} | {node.dtype}) == 1
+        _check(node, same, "operands and result have one dtype")
+        return
+    routine, result = node.params["routine"], node.params["result"]
+    for value in routine.values():
+        inside = value[0] != "operand" or 0 <= value[1] < len(node.operands)
+        _check(node, inside, f"{routine.name} has no operand {value[1:]}")
+        named = value[0] != "size" or sizes.names(value[1]) <= known
+        _check(node, named, f"{routine.name} takes a size with a name that no argument defines")
+    _check(node, routine.base < len(node.operands), f"{routine.name} has no operand {routine.base}")
+    _check(node, result == 0 or routine.returns == "several", f"{routine.name} has no result {result}")
+    if routine.base >= 0:
+        base = node.operands[routine.base]
+        _check(node, (base.dtype, base.shape) == (node.dtype, node.shape), "it has the type of what it changes")
 
 
 def _control(node: Node, graph: Graph, known: frozenset[str]) -> None:

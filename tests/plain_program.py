@@ -90,8 +90,7 @@ def run_plain(
             if isinstance(instruction, KernelCall):
                 _call(plan, instruction, scope, state, cut)
             elif isinstance(instruction, LibraryCall):
-                operands = [state.arrays[b] for b in instruction.operands]
-                state.arrays[instruction.result][...] = getattr(np, instruction.name)(*operands)
+                _library(instruction, state)
             elif isinstance(instruction, RaiseIf):
                 status = state.arrays[instruction.buffer]
                 if status[0]:
@@ -100,6 +99,18 @@ def run_plain(
             else:
                 at = _control(instruction, state.arrays, at)
     return [state.arrays[b] for b in plan.program.outputs]
+
+
+def _library(call: LibraryCall, state: _State) -> None:
+    operands = [state.arrays[b] for b in call.operands]
+    results = [state.arrays[b] if b >= 0 else None for b in call.results]
+    if call.routine.base >= 0:
+        results[0][...] = operands[call.routine.base]
+    found = call.routine.call(operands, results, lambda slot: state.slots[slot])
+    for target, value in zip(results, found, strict=False):
+        if target is not None:
+            assert (target.dtype, target.shape) == (np.asarray(value).dtype, np.shape(value))
+            target[...] = value
 
 
 def _call(plan: Plan, call: KernelCall, scope: dict[str, Any], state: _State, cut: Any) -> None:

@@ -121,32 +121,25 @@ def test_questions_about_dtypes_have_plain_answers():
 
 
 REFUSED = [
-    (lambda x: np.sort(x), "sorting"),
-    (lambda x: np.argsort(x), "sorting"),
-    (lambda x: x.sort(), "sorting"),
-    (lambda x: np.median(x), "sorting"),
     (lambda x: np.unique(x), "depends on values"),
     (lambda x: np.nonzero(x), "depends on values"),
     (lambda x: x.nonzero(), "depends on values"),
     (lambda x: np.where(x > 0), r"np\.where\(mask, a, b\)"),
     (lambda x: x[x > 0], "np.where"),
-    (lambda x: np.searchsorted(x, 1.0), "bins"),
-    (lambda x: np.histogram(x), "count with"),
-    (lambda x: np.linalg.inv(x[:, None] * x), "decompositions"),
-    (lambda x: np.linalg.norm(x[:, None] * x, 2), "singular values"),
-    (lambda x: np.fft.fft(x), "transforms"),
+    (lambda x: np.histogram(x, "auto"), "number of bins"),
+    (lambda x: np.bincount(x.astype(int)), "minlength"),
+    (lambda x: np.linalg.eigvals(x[:, None] * x), "eigvalsh"),
+    (lambda x: np.histogramdd(x), "histogram2d"),
     (lambda x: np.pad(x, 1, mode="mean"), "the modes constant, edge"),
     (lambda x: np.repeat(x, x.astype(int)), "size depends on values"),
     (lambda x: np.roll(x, x[0].astype(int)), "np.arange"),
     (lambda x: np.max(x + 1j), "abs"),
     (lambda x: np.choose(x.astype(int), [x, x]), "mode='clip'"),
-    (lambda x: np.interp(x, x, x), "nested np.where"),
     (lambda x: np.min_scalar_type(x[0]), r"x\.dtype"),
     (lambda x: x.flat, "reshape"),
     (lambda x: x.view(np.int64), "astype"),
     (lambda x: x.tobytes(), "return the array"),
     (lambda x: x.strides, "shape"),
-    (lambda x: np.vander(x), "np.arange"),
 ]
 
 

@@ -154,7 +154,6 @@ def test_calls_and_methods(function, dtype):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda x: np.add.at(x, [0, 0], 1), "may repeat"),
         (lambda x: np.add.reduceat(x, [0, 2]), "reduceat is not supported; reshape"),
         (lambda x: np.maximum.accumulate(x), "maximum.accumulate is not supported"),
         (lambda x: np.hypot.reduce(x), "hypot.reduce is not supported; those of add"),

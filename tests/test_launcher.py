@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from aotarray.aot.module_data import Function, Overload, Variant, module_data
+from aotarray.fusion.schedule import MATMUL
 from aotarray.program import (
     DTYPES,
     Arg,
@@ -675,7 +676,7 @@ def test_matmul_of_all_kinds_of_buffer(load):
             Buffer("arg", "f64", (0, 4), 1),
             Buffer("out", "f64", (2, 4), 0),
         ),
-        instructions=(LibraryCall("matmul", (0, 1), 2), LibraryCall("matmul", (3, 4), 5)),
+        instructions=(LibraryCall(MATMUL, (0, 1), (2,)), LibraryCall(MATMUL, (3, 4), (5,))),
         outputs=(5,),
         kernels=(),
         constants=np.arange(12.0).tobytes(),

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: From the top down. An entry is a module of aotarray, or a package with everything in it.
 LAYERS = [
     {"errors"},
-    {"types", "sizes", "spec"},
+    {"types", "sizes", "spec", "routines"},
     {"ops"},
     {"graph", "verify", "show"},
     {"interpret"},

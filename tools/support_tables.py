@@ -28,15 +28,21 @@ GROUPS = {
     "reductions": "Reductions", "statistics": "Statistics", "running": "Along an axis",
     "shaping": "Shapes and views", "joining": "Joining and repeating", "selecting": "Indexing and selecting",
     "padding": "Padding", "products": "Products", "einsum": "einsum", "norms": "Norms",
+    "linear_algebra": "Linear algebra", "transforms": "Transforms", "ordering": "Order, searching and counting",
+    "scatter": "Writing at positions",
 }  # fmt: skip
 #: what a rule takes less of than NumPy does, beside dtypes that no compiled function has
 LIMITS = (
     ("`max`, `min`, `argmax`, `argmin`, `ptp`", "not of complex values: take them of `abs(x)` or `x.real`"),
     ("`pad`", "the modes `constant`, `edge`, `reflect`, `symmetric` and `wrap`"),
-    ("`linalg.norm`", "not the norms that need singular values"),
+    ("`linalg.eig`, `linalg.eigvals`", "of complex values; the dtype of the result depends on values otherwise"),
+    ("`linalg.lstsq`", "the residuals of matrices of full rank; raises where they are used and the rank is less"),
+    ("`bincount`", "with `minlength=`; raises where a value does not fit into so many bins"),
+    ("`histogram`, `histogram2d`, `histogram_bin_edges`", "a number of bins, or edges; not the name of a rule"),
+    ("`polyfit`", "a degree; not `full=` and `cov=`"),
     ("`ufunc.reduce`", "of add, multiply, maximum, minimum, logical_and, logical_or, logical_xor"),
     ("`ufunc.accumulate`", "of add and multiply"),
-    ("`ufunc.at`, `ufunc.reduceat`", "not supported: compare indices and reduce, or reshape and reduce"),
+    ("`ufunc.reduceat`", "not supported: reshape and reduce"),
     ("`x[mask]`", "as an operand of reductions and assignments; its size depends on values otherwise"),
     (
         "`average`, `nanargmax`, `nanargmin`, indexing",

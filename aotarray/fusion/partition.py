@@ -194,10 +194,22 @@ def _place(node: Node, roots: set[int], groups: list[Group], group_of: dict[int,
                     group.reduced, group.domain = candidate.reduced, candidate.domain
                 group_of[node.number] = group
                 return
+    if node.op.name == "call":
+        for group in groups:
+            if group.kind == "library" and _is_same_call(group.roots[0], node):
+                group.roots.append(node)
+                group_of[node.number] = group
+                return
     candidate.roots.append(node)
     candidate.after = needed
     groups.append(candidate)
     group_of[node.number] = candidate
+
+
+def _is_same_call(a: Node, b: Node) -> bool:
+    """True for two results of one call."""
+    same = a.op is b.op and a.params.get("routine") == b.params.get("routine")
+    return same and [o.number for o in a.operands] == [o.number for o in b.operands]
 
 
 def _new_group(node: Node, number: int) -> Group:

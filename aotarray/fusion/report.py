@@ -30,7 +30,7 @@ def show_plan(plan: Plan) -> str:
             lines += _kernel(plan, plan.kernels[instruction.kernel])
         elif isinstance(instruction, LibraryCall):
             lines += [
-                instruction.name,
+                instruction.routine.name,
                 f"  a NumPy call on buffers {', '.join(map(str, instruction.operands))}",
                 "",
             ]

@@ -23,6 +23,7 @@ from ..program import (
     Point,
     Program,
     RaiseIf,
+    Routine,
     Size,
     SizeOp,
     Stride,
@@ -39,6 +40,10 @@ from .panels import PanelLowering
 from .partition import Group, is_buffer, partition
 from .rows import RowLowering
 from .sequential import ExtremeLowering, ScanLowering
+
+MATMUL = Routine(
+    "matmul", (("operand", 0), ("operand", 1)), (("out", ("result", 0)),), returns="nothing"
+)  # fmt: skip
 
 
 @dataclass
@@ -284,9 +289,7 @@ class Scheduler:
             ControlLowering(self, group.roots[0]).lower()
             return
         if group.kind == "library":
-            (root,) = group.roots
-            operands = tuple(self.storage[o.number].buffer for o in root.operands)
-            self.instructions.append(LibraryCall(root.op.name, operands, self.storage[root.number].buffer))
+            self._library(group)
             return
         statuses: dict[tuple[str, str], Storage] = {}
 
@@ -301,6 +304,14 @@ class Scheduler:
             self._call(kernel)
         for (message, exception), place in statuses.items():
             self.instructions.append(RaiseIf(place.buffer, exception, message))
+
+    def _library(self, group: Group) -> None:
+        first = group.roots[0]
+        operands = tuple(self.storage[o.number].buffer for o in first.operands)
+        routine = first.params.get("routine") or MATMUL
+        made = {root.params.get("result", 0): self.storage[root.number].buffer for root in group.roots}
+        results = tuple(made.get(k, -1) for k in range(max(made) + 1))
+        self.instructions.append(LibraryCall(routine.with_sizes(self.slots.slot), operands, results))
 
     def _nest(self, status: object) -> Nest:
         number = len(self.kernels)

@@ -30,7 +30,8 @@ class Op:
     reduce       folds axes away;  argreduce: position of an extreme along one axis
     scan         running fold along one axis
     gather, concat, update: data movement decided per element
-    library      a call of a routine on whole arrays (matmul)
+    library      a call of a routine on whole arrays: matmul, or `call` of any `Routine`, of which the node is
+                 one result
     control      a loop or a choice, with graphs among its parameters; `result` is one of its values
     """
 
@@ -96,6 +97,7 @@ _op("gather",           "gather",    None)
 _op("concat",           "concat",    None, np.concatenate)
 _op("update",           "update",    2)
 _op("matmul",           "library",   2, np.matmul)
+_op("call",             "library",   None)
 _op("parameter",        "leaf",      0)
 _op("while",            "control",   None)
 _op("loop",             "control",   None)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
+from struct import pack, unpack
+from typing import Any
 
 from aotarray.program import (
     DTYPES,
@@ -31,7 +33,7 @@ from aotarray.program import (
     Swap,
 )
 
-MAGIC = 0x1_544F41  # "AOT", format 1
+MAGIC = 0x2_544F41  # "AOT", format 2
 HEADER = 21  # words in `Header`
 ITEMSIZE = dict(zip(DTYPES, (1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16), strict=True))
 
@@ -40,6 +42,8 @@ _SIZE_OPS = ("dim", "const", "add", "sub", "mul", "floordiv", "mod", "min", "max
 _RELATIONS = ("eq", "ne", "ge")
 _KINDS = ("arg", "out", "temp", "const", "alias")
 _EXCEPTIONS = ("IndexError", "ValueError", "ZeroDivisionError")
+_RETURNS = ("nothing", "one", "several")
+_VALUES = ("operand", "result", "size", "none", "bool", "int", "str", "float", "all", "tuple")
 _KERNEL, _LIBRARY, _RAISE, _JUMP, _UNLESS, _TABLE, _SWAP, _POINT, _BEGIN, _NEXT = range(10)
 _INSTRUCTION = 14  # words in `Instruction`
 
@@ -136,7 +140,7 @@ class _Writer:
                 *self.collapse(ins.collapse),
             ]  # fmt: skip
         elif isinstance(ins, LibraryCall):
-            row = [_LIBRARY, self.string(ins.name), len(ins.operands), self.listed(ins.operands), ins.result]
+            row = [_LIBRARY, *self.library(ins)]
         elif isinstance(ins, RaiseIf):
             row = [_RAISE, ins.buffer, _EXCEPTIONS.index(ins.exception), self.string(ins.message)]
         else:
@@ -157,6 +161,31 @@ class _Writer:
         if isinstance(ins, LoopBegin):
             return [_BEGIN, ins.counter, ins.lower, ins.upper, int(ins.reverse), ins.end]
         return [_NEXT, ins.counter, ins.lower, ins.upper, int(ins.reverse), ins.body]
+
+    def library(self, call: LibraryCall) -> list[int]:
+        routine = call.routine
+        base = -1 if routine.base < 0 else call.operands[routine.base]
+        keywords = _flat((self.string(name), *self.value(value, call)) for name, value in routine.keywords)
+        return [
+            self.string(routine.name), base, _RETURNS.index(routine.returns),
+            len(call.results), self.listed(call.results),
+            len(routine.args), self.listed(_flat(self.value(value, call) for value in routine.args)),
+            len(routine.keywords), self.listed(keywords),
+        ]  # fmt: skip
+
+    def value(self, value: tuple[Any, ...], call: LibraryCall) -> list[int]:
+        """A tag and what follows it; buffers in place of operands and results."""
+        tag = value[0]
+        words = [_VALUES.index(tag)]
+        if tag == "tuple":
+            return [*words, len(value[1]), *_flat(self.value(item, call) for item in value[1])]
+        if tag in ("operand", "result"):
+            return [*words, (call.operands if tag == "operand" else call.results)[value[1]]]
+        if tag == "str":
+            return [*words, self.string(value[1])]
+        if tag == "float":
+            return [*words, *unpack("<q", pack("<d", float.fromhex(value[1])))]
+        return words if tag in ("none", "all") else [*words, int(value[1])]
 
     def collapse(self, collapse: Collapse | None) -> tuple[int, int, int]:
         if collapse is None or len(collapse.sizes) < 2:
@@ -218,7 +247,7 @@ class _Verifier:
             if isinstance(ins, KernelCall):
                 self.kernel(ins)
             elif isinstance(ins, LibraryCall):
-                self.inside((*ins.operands, ins.result), p.buffers, "library call of buffer")
+                self.library(ins)
             elif isinstance(ins, RaiseIf):
                 self.inside([ins.buffer], p.buffers, "raise-if of buffer")
                 self.need(p.buffers[ins.buffer].dtype == "i64", "raise-if needs an i64 buffer")
@@ -318,6 +347,24 @@ class _Verifier:
                 self.need(0 <= i.axis < rank, f"stride of axis {i.axis} of buffer {i.buffer}, of rank {rank}")
         if call.collapse is not None:
             self.collapse(call.collapse, call.ints)
+
+    def library(self, call: LibraryCall) -> None:
+        p, routine = self.program, call.routine
+        self.inside((*call.operands, *(r for r in call.results if r != -1)), p.buffers, "library call of buffer")
+        self.need(-1 <= routine.base < len(call.operands), f"{routine.name} of a copy of operand {routine.base}")
+        self.need(all(a not in call.operands for a in call.results), f"{routine.name} writes into an operand")
+        written = [0] if routine.base >= 0 else []
+        for value in routine.values():
+            self.need(value[0] in _VALUES, f"{routine.name} of {value}")
+            if value[0] == "operand":
+                self.inside([value[1]], call.operands, f"{routine.name} of operand")
+            elif value[0] == "size":
+                self.inside([value[1]], p.slots, f"{routine.name} of slot")
+            elif value[0] == "result":
+                written.append(value[1])
+        self.inside(written, call.results, f"{routine.name} writes result")
+        self.need(all(call.results[k] != -1 for k in written), f"{routine.name} writes a result that is not there")
+        self.need(routine.returns != "one" or len(call.results) == 1, f"{routine.name} gives one result")
 
     def collapse(self, collapse: Collapse, ints: Sequence[object]) -> None:
         """Merging loops changes their integers, so an integer may serve one loop only."""

@@ -58,7 +58,7 @@
 
 typedef void (*Kernel)(void *const *pointers, const int64_t *ints, void *scratch, int64_t begin, int64_t end);
 
-#define MAGIC 0x1544F41
+#define MAGIC 0x2544F41
 
 typedef struct {
     int64_t magic, words, name, strings_at;
@@ -79,7 +79,9 @@ typedef struct {
             int64_t kernel, n_pointers, pointers_at, n_ints, ints_at, count, work, cost, grain, scratch;
             int64_t n_loops, n_operands, collapse_at;
         } kernel;
-        struct { int64_t name, n_operands, operands_at, result; } library;
+        struct {
+            int64_t name, base, returns, n_results, results_at, n_args, args_at, n_keywords, keywords_at;
+        } library;
         struct { int64_t buffer, exception, message; } raise;
         struct { int64_t target; } jump;
         struct { int64_t buffer, target; } unless;
@@ -94,6 +96,8 @@ enum { SIZE_DIM, SIZE_CONST, SIZE_ADD, SIZE_SUB, SIZE_MUL, SIZE_FLOORDIV, SIZE_M
 enum { CHECK_EQ, CHECK_NE, CHECK_GE };
 enum { BUFFER_ARG, BUFFER_OUT, BUFFER_TEMP, BUFFER_CONST, BUFFER_ALIAS };
 enum { RUN_KERNEL, RUN_LIBRARY, RUN_RAISE, RUN_JUMP, RUN_UNLESS, RUN_TABLE, RUN_SWAP, RUN_POINT, RUN_BEGIN, RUN_NEXT };
+enum { RETURNS_NOTHING, RETURNS_ONE, RETURNS_SEVERAL };
+enum { OF_OPERAND, OF_RESULT, OF_SIZE, OF_NONE, OF_BOOL, OF_INT, OF_STR, OF_FLOAT, OF_ALL, OF_TUPLE };
 enum { B1, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128, DTYPES };
 
 static const struct { const char *name; int8_t size, align; } dtypes[DTYPES] = {
@@ -1394,8 +1398,9 @@ static void run_kernel(Frame *f, const Instruction *ins, double ns)
     kernel(f->kernel_pointers, f->kernel_ints, f->scratch, 0, count);
 }
 
-/* A buffer as an ndarray: the caller's own where there is one, else one that shows its memory. */
-static PyObject *buffer_array(const Frame *f, int64_t number)
+/* A buffer as an ndarray: the caller's own where there is one, else one that shows its memory, which can
+ * be written into where that is asked for (`flags`). */
+static PyObject *buffer_array(const Frame *f, int64_t number, int flags)
 {
     const Buffer *b = &f->program->buffers[number];
     PyObject *own = NULL;
@@ -1409,32 +1414,141 @@ static PyObject *buffer_array(const Frame *f, int64_t number)
     int64_t bytes = frame_bytes(f, b);
     if (bytes < 0) return NULL;
     PyObject *shape = shape_tuple(f->program, b, f->values);
-    PyObject *memory = PyMemoryView_FromMemory(f->pointers[number], bytes, PyBUF_WRITE);
+    PyObject *memory = PyMemoryView_FromMemory(f->pointers[number], bytes, flags);
     PyObject *array = shape && memory ? PyObject_CallFunctionObjArgs((PyObject *)np.ndarray, shape, np.dtype[b->dtype], memory, NULL) : NULL;
     Py_XDECREF(shape);
     Py_XDECREF(memory);
     return array;
 }
 
+/* An argument of a library call from its words, which `*at` passes over. */
+static PyObject *library_value(const Frame *f, const int64_t **at)
+{
+    int64_t tag = *(*at)++;
+    if (tag == OF_NONE) return Py_NewRef(Py_None);
+    if (tag == OF_ALL) return PySlice_New(NULL, NULL, NULL);
+    int64_t word = *(*at)++;
+    double number;
+    switch (tag) {
+    case OF_OPERAND: return buffer_array(f, word, PyBUF_READ);
+    case OF_RESULT: return buffer_array(f, word, PyBUF_WRITE);
+    case OF_SIZE: return PyLong_FromLongLong(f->values[word]);
+    case OF_BOOL: return PyBool_FromLong((long)word);
+    case OF_INT: return PyLong_FromLongLong(word);
+    case OF_STR: return PyUnicode_FromString(TEXT(f->program, word));
+    case OF_FLOAT: memcpy(&number, &word, sizeof number); return PyFloat_FromDouble(number);
+    }
+    PyObject *items = PyTuple_New(word);
+    for (int64_t i = 0; items && i < word; i++) {
+        PyObject *item = library_value(f, at);
+        if (!item || PyTuple_SetItem(items, i, item) < 0) Py_CLEAR(items);
+    }
+    return items;
+}
+
+/* NumPy's callable of a dotted name. */
+static PyObject *find_routine(const char *name)
+{
+    PyObject *found = Py_NewRef(np.module);
+    while (found && *name) {
+        size_t length = strcspn(name, ".");
+        PyObject *part = PyUnicode_FromStringAndSize(name, (Py_ssize_t)length), *owner = found;
+        found = part ? PyObject_GetAttr(owner, part) : NULL;
+        Py_XDECREF(part);
+        Py_DECREF(owner);
+        name += length + (name[length] == '.');
+    }
+    return found;
+}
+
+static int copy_into(PyObject *target, PyObject *source)
+{
+    PyObject *done = PyObject_CallFunctionObjArgs(np.copyto, target, source, NULL);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+/* Copies what a routine returned into result `number`, if it is what the program was made for. */
+static int take_result(Frame *f, const char *name, int64_t number, PyObject *found)
+{
+    const Buffer *b = &f->program->buffers[number];
+    PyObject *target = buffer_array(f, number, PyBUF_WRITE), *dtype = NULL, *shape = NULL;
+    PyObject *expected = shape_tuple(f->program, b, f->values);
+    PyObject *array = PyObject_TypeCheck(found, np.ndarray) ? Py_NewRef(found) : PyObject_CallFunctionObjArgs(np.array, found, NULL);
+    int rc = -1, same;
+    if (!target || !expected || !array || !(dtype = PyObject_GetAttrString(array, "dtype")) ||
+        !(shape = PyObject_GetAttrString(array, "shape")))
+        goto end;
+    if ((same = PyObject_RichCompareBool(dtype, np.dtype[b->dtype], Py_EQ)) > 0)
+        same = PyObject_RichCompareBool(shape, expected, Py_EQ);
+    if (same > 0) rc = copy_into(target, array);
+    if (same == 0)
+        PyErr_Format(PyExc_ValueError, "numpy.%s gave an array of dtype %S and shape %S where the compiled function needs %S and %S",
+                     name, dtype, shape, np.dtype[b->dtype], expected);
+end:
+    Py_XDECREF(target);
+    Py_XDECREF(expected);
+    Py_XDECREF(array);
+    Py_XDECREF(dtype);
+    Py_XDECREF(shape);
+    return rc;
+}
+
+static int take_results(Frame *f, const Instruction *ins, PyObject *found)
+{
+    const int64_t *results = LIST(f->program, ins->u.library.results_at);
+    const char *name = TEXT(f->program, ins->u.library.name);
+    if (ins->u.library.returns == RETURNS_NOTHING) return 0;
+    if (ins->u.library.returns == RETURNS_ONE) return take_result(f, name, results[0], found);
+    for (int64_t i = 0; i < ins->u.library.n_results; i++) {
+        if (results[i] < 0) continue;
+        PyObject *item = PySequence_GetItem(found, i);
+        int rc = item ? take_result(f, name, results[i], item) : -1;
+        Py_XDECREF(item);
+        if (rc < 0) return -1;
+    }
+    return 0;
+}
+
+/* Result 0 becomes a copy of the operand that the routine changes. */
+static int copy_base(Frame *f, const Instruction *ins)
+{
+    if (ins->u.library.base < 0) return 0;
+    PyObject *target = buffer_array(f, LIST(f->program, ins->u.library.results_at)[0], PyBUF_WRITE);
+    PyObject *source = buffer_array(f, ins->u.library.base, PyBUF_READ);
+    int rc = target && source ? copy_into(target, source) : -1;
+    Py_XDECREF(target);
+    Py_XDECREF(source);
+    return rc;
+}
+
 static int run_library(Frame *f, const Instruction *ins)
 {
-    const int64_t *operands = LIST(f->program, ins->u.library.operands_at);
-    PyObject *routine = PyObject_GetAttrString(np.module, TEXT(f->program, ins->u.library.name));
-    PyObject *args = PyTuple_New(ins->u.library.n_operands), *kwargs = PyDict_New();
-    PyObject *out = buffer_array(f, ins->u.library.result), *result = NULL;
-    if (!routine || !args || !kwargs || !out || PyDict_SetItemString(kwargs, "out", out) < 0) goto end;
-    for (int64_t i = 0; i < ins->u.library.n_operands; i++) {
-        PyObject *operand = buffer_array(f, operands[i]);
-        if (!operand || PyTuple_SetItem(args, i, operand) < 0) goto end;
+    const Program *p = f->program;
+    const int64_t *at = LIST(p, ins->u.library.args_at);
+    PyObject *routine = find_routine(TEXT(p, ins->u.library.name)), *found = NULL;
+    PyObject *args = PyTuple_New(ins->u.library.n_args), *keywords = PyDict_New();
+    int rc = -1;
+    if (!routine || !args || !keywords || copy_base(f, ins) < 0) goto end;
+    for (int64_t i = 0; i < ins->u.library.n_args; i++) {
+        PyObject *value = library_value(f, &at);
+        if (!value || PyTuple_SetItem(args, i, value) < 0) goto end;
     }
-    result = PyObject_Call(routine, args, kwargs);
+    at = LIST(p, ins->u.library.keywords_at);
+    for (int64_t i = 0; i < ins->u.library.n_keywords; i++) {
+        const char *name = TEXT(p, *at++);
+        PyObject *value = library_value(f, &at);
+        int set = value ? PyDict_SetItemString(keywords, name, value) : -1;
+        Py_XDECREF(value);
+        if (set < 0) goto end;
+    }
+    if ((found = PyObject_Call(routine, args, keywords))) rc = take_results(f, ins, found);
 end:
-    Py_XDECREF(result);
-    Py_XDECREF(out);
-    Py_XDECREF(kwargs);
+    Py_XDECREF(found);
+    Py_XDECREF(keywords);
     Py_XDECREF(args);
     Py_XDECREF(routine);
-    return result ? 0 : -1;
+    return rc;
 }
 
 static int run_raise(const Frame *f, const Instruction *ins)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..graph import Node, axis_name
 from ..sizes import Dim
 from . import promote, views
 from .context import Trace, here
+from .library import OUT, change
 from .size_value import SizeValue, as_dim
 from .tracer import Tracer
 
@@ -43,12 +45,66 @@ def set_item(x: Tracer, key: Any, value: Any) -> None:
 
         _write_masked(x, mask_node(x._trace, key, x), value)
         return
+    place = target_of(x, key)
+    if not place.advanced:
+        place.view.write(value)
+        return
+    node = promote.cast(x._trace, promote.node_of(x._trace, value), x.dtype)
+    change_at(place, "ndarray.__setitem__", Tracer.of(x._trace, node))
+
+
+@dataclass
+class Target:
+    """What a key selects for writing: a view, and the integer arrays that index some of its axes.
+
+    `position` is where their common shape stands in `x[key]`.
+    """
+
+    view: Tracer
+    advanced: dict[int, Node]
+    position: int = 0
+
+
+def target_of(x: Tracer, key: Any) -> Target:
+    """The elements of `x` that `key` selects."""
     basic, advanced = _split(x, key)
-    if advanced:
-        raise UnsupportedError(
-            f"{here()}: assignment through integer arrays is not supported; use np.where, or slices"
+    view = x if _is_whole(basic, x) else x.view_through(_basic_lens(x._trace, x.node.shape, basic))
+    return Target(view, advanced, _position(advanced, key) if advanced else 0)
+
+
+def change_at(place: Target, name: str, *values: Tracer) -> None:
+    """Have NumPy's `name(array, index, *values)` change the array at integer arrays: in order, one by one."""
+    trace, view = place.view._trace, place.view
+    index = tuple(
+        Tracer.of(trace, place.advanced[a]) if a in place.advanced else slice(None)
+        for a in range(max(place.advanced) + 1)
+    )
+    fitted = [Tracer.of(trace, _fitted(place, v.node)) for v in values]
+    view.write(change(view, name, [OUT, index, *fitted]))
+
+
+def _fitted(place: Target, value: Node) -> Node:
+    """A value for an indexed assignment, with its axes where NumPy puts those of the index on the view alone."""
+    trace, shape = place.view._trace, place.view.node.shape
+    axes = sorted(place.advanced)
+    inner = promote.broadcast_shapes(trace, [place.advanced[a].shape for a in axes], "index arrays")
+    rest = [d for a, d in enumerate(shape) if a not in axes]
+    target = (*rest[: place.position], *inner, *rest[place.position :])
+    while len(value.shape) > len(target) and value.shape[0] == 1:
+        value = views.drop_axes(value.shape, (0,)).read(trace.graph, value)
+    wide = promote.broadcast_shapes(trace, [target, value.shape], "assignment")
+    if len(wide) != len(target) or any(d == 1 and w != 1 for d, w in zip(target, wide, strict=True)):
+        raise ValueError(
+            f"{here()}: shape mismatch: the value could not be broadcast to the indexing result "
+            f"({', '.join(map(str, target))})"
         )
-    x.view_through(_basic_lens(x._trace, x.node.shape, basic)).write(value)
+    natural = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    if natural == place.position or not value.shape:
+        return value
+    value = promote.broadcast_node(trace, value, target)
+    order = [a for a in range(len(target)) if not place.position <= a < place.position + len(inner)]
+    order[natural:natural] = range(place.position, place.position + len(inner))
+    return views.transpose(value.shape, order).read(trace.graph, value)
 
 
 def _is_mask(key: Any, x: Tracer) -> bool:
@@ -69,10 +125,9 @@ def _write_masked(x: Tracer, mask: Node, value: Any) -> None:
     while len(node.shape) > rest and node.shape[0] == 1:
         node = views.drop_axes(node.shape, (0,)).read(x._trace.graph, node)
     if len(node.shape) > rest:
-        raise UnsupportedError(
-            f"{here()}: x[mask] = array is not supported; use np.where(mask, array, x) with arrays of one "
-            f"shape"
-        )
+        values = Tracer.of(x._trace, promote.cast(x._trace, node, x.dtype))
+        x.write(change(x, "ndarray.__setitem__", [OUT, Tracer.of(x._trace, mask), values]))
+        return
     trailing = tuple(range(len(mask.shape), x.ndim))  # a mask of the leading axes holds for whole rows
     wide = views.insert_axes(mask.shape, trailing).read(x._trace.graph, mask) if rest else mask
     x.write(Tracer.of(x._trace, select(x._trace, wide, promote.cast(x._trace, node, x.dtype), x.node)))

@@ -51,8 +51,8 @@ _RANDOM = (
 )  # fmt: skip
 
 
-#: These take sizes beside an array that need not be traced.
-_BESIDE_ARRAYS = ("broadcast_to", "pad", "repeat", "reshape", "roll", "tile")
+#: These take sizes beside an array that need not be traced, or arrays in a list, where no protocol looks.
+_BESIDE_ARRAYS = ("broadcast_to", "lexsort", "pad", "repeat", "reshape", "roll", "tile")
 _RULES = CREATION | {n: FUNCTIONS[getattr(np, n)] for n in _BESIDE_ARRAYS if getattr(np, n) in FUNCTIONS}
 
 

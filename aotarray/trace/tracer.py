@@ -393,15 +393,10 @@ def call_function(trace: Trace, function: Any, args: tuple[Any, ...], kwargs: di
         known = [_plain_array(v, name) for v in (args, kwargs)]
     except ConcretizationError:
         raise UnsupportedError(
-            f"{here()}: {name} is not supported in compiled functions; {_way_round(name)}"
+            f"{here()}: {name} is not supported in compiled functions; write it with those of "
+            f"docs/supported.md, or call it outside and pass the result as an argument"
         ) from None
     return function(*known[0], **known[1])
-
-
-def _way_round(name: str) -> str:
-    if name.startswith(("numpy.fft", "numpy.linalg")):
-        return "call it outside on the results, and pass what it gives as an argument"
-    return "write it with those of docs/supported.md, or call it outside and pass the result as an argument"
 
 
 def _plain_array(value: Any, name: str) -> Any:

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UnsupportedError
 from ..context import here
 from .elementwise import cast_to, op
+from .linear_algebra import singular_values
 from .numeric import _part
 from .reductions import max_rule, min_rule, normalise_axes, sum_rule
 from .registry import array, implements
+from .shaping import expand_dims
 
 
 def _squares(x: Any) -> Any:
@@ -44,9 +45,12 @@ def _matrix(x: Any, order: Any, axes: tuple[int, int], keepdims: bool) -> Any:
     if order in (None, "fro", "f"):
         return op("sqrt", sum_rule(_squares(x), axes, keepdims=keepdims))
     if order in (2, -2, "nuc"):
-        raise UnsupportedError(
-            f"{here()}: the matrix norm of order {order!r} needs singular values; use 'fro', 1 or np.inf"
-        )
+        singular = singular_values(x, axes)
+        if order == -2:
+            found = min_rule(singular, -1)
+        else:
+            found = sum_rule(singular, -1) if order == "nuc" else max_rule(singular, -1, initial=0)
+        return expand_dims(found, axes) if keepdims else found
     if order not in (1, -1, np.inf, -np.inf):
         raise ValueError(f"{here()}: Invalid norm order for matrices.")
     summed, other = (row, column) if abs(order) == 1 else (column, row)

@@ -5,13 +5,13 @@ All become `contract`: a library call for matrices, a sum of products in place w
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ... import sizes
-from ...errors import UnsupportedError
 from ...sizes import Dim
 from .. import promote
 from ..context import here
@@ -19,6 +19,7 @@ from ..size_value import wrap
 from ..tracer import Tracer
 from .elementwise import cast_to, deliver, op
 from .joining import stack
+from .linear_algebra import inv
 from .reductions import any_rule, fold, normalise_axes
 from .registry import array, implements
 from .shaping import moveaxis, reshape
@@ -293,8 +294,15 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
 @implements("linalg.matrix_power")
 def matrix_power(a: Any, n: int) -> Any:
     x = array(a)
-    if n < 1:
-        raise UnsupportedError(f"{here()}: np.linalg.matrix_power with n < 1 is not supported")
+    size = x._trace.same(*x.node.shape[-2:], "Last 2 dimensions of the array must be square")
+    n = operator.index(n)
+    if n == 0:
+        trace = x._trace
+        along = Tracer.of(trace, trace.graph.apply("iota", where=here(), length=size))
+        one = cast_to(op("equal", along[:, None], along[None, :]), x.dtype)
+        return Tracer.of(trace, promote.broadcast_node(trace, one.node, x.node.shape))
+    if n < 0:
+        x, n = inv(x), -n
     found = None
     for digit in f"{n:b}":
         found = x if found is None else matmul(found, found)

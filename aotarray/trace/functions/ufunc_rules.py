@@ -192,13 +192,6 @@ def _outer(trace: Trace, ufunc: Any, a: Any, b: Any, **kwargs: Any) -> Any:
     return call_ufunc(trace, ufunc, "__call__", (spread, y), kwargs)
 
 
-def _at(trace: Trace, ufunc: Any, *args: Any, **kwargs: Any) -> Any:
-    raise UnsupportedError(
-        f"{here()}: numpy.{ufunc.__name__}.at writes at indices that may repeat, which is not supported; "
-        f"compare the indices with np.arange and reduce: ((idx[:, None] == np.arange(k)) * w[:, None]).sum(0)"
-    )
-
-
 def _reduceat(trace: Trace, ufunc: Any, *args: Any, **kwargs: Any) -> Any:
     raise UnsupportedError(
         f"{here()}: numpy.{ufunc.__name__}.reduceat is not supported; "
@@ -208,5 +201,4 @@ def _reduceat(trace: Trace, ufunc: Any, *args: Any, **kwargs: Any) -> Any:
 
 UFUNC_METHODS[(None, "accumulate")] = _accumulate
 UFUNC_METHODS[(None, "outer")] = _outer
-UFUNC_METHODS[(None, "at")] = _at
 UFUNC_METHODS[(None, "reduceat")] = _reduceat

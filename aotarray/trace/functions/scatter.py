@@ -1,0 +1,86 @@
+"""Writing at positions that are values: put, put_along_axis, place, putmask, fill_diagonal and ufunc.at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import UnsupportedError
+from ..context import Trace, here
+from ..indexing import change_at, target_of
+from ..library import OUT, change, probe
+from ..tracer import Tracer
+from .registry import METHODS, UFUNC_METHODS, array, implements
+
+
+def _writable(a: Any, name: str) -> Tracer:
+    if type(a) is not Tracer:
+        raise UnsupportedError(
+            f"{here()}: numpy.{name} into an array from outside the compiled function; write into a copy of it"
+        )
+    return a
+
+
+def _operand(value: Any, x: Tracer) -> Any:
+    return value if type(value) in (bool, int, float) else array(value, x)
+
+
+@implements("put_along_axis")
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    x = _writable(arr, "put_along_axis")
+    index = array(indices, x)
+    if index.dtype.kind not in "iu":
+        raise IndexError(f"{here()}: `indices` must be an integer array")
+    x.write(change(x, "put_along_axis", [OUT, index, _operand(values, x), axis]))
+
+
+@implements("put")
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    x = _writable(a, "put")
+    x.write(change(x, "put", [OUT, array(ind, x), _operand(v, x)], {"mode": mode}))
+
+
+def _put_method(self: Tracer, indices: Any, values: Any, mode: str = "raise") -> None:
+    put(self, indices, values, mode)
+
+
+METHODS["put"] = _put_method
+
+
+@implements("putmask")
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    x = _writable(a, "putmask")
+    x.write(change(x, "putmask", [OUT, array(mask, x), _operand(values, x)]))
+
+
+@implements("place")
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    x = _writable(arr, "place")
+    x.write(change(x, "place", [OUT, array(mask, x), _operand(vals, x)]))
+
+
+@implements("fill_diagonal")
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    x = _writable(a, "fill_diagonal")
+    if x.ndim < 2:
+        raise ValueError(f"{here()}: array must be at least 2-d")
+    x.write(change(x, "fill_diagonal", [OUT, _operand(val, x)], {"wrap": bool(wrap)}))
+
+
+def _at(trace: Trace, ufunc: Any, a: Any, indices: Any, *operands: Any) -> None:
+    x = _writable(a, f"{ufunc.__name__}.at")
+    if len(operands) != ufunc.nin - 1:
+        raise ValueError(
+            f"{here()}: numpy.{ufunc.__name__}.at takes {ufunc.nin - 1} operands beside the array"
+        )
+    values = [array(v, x) for v in operands]
+    probe(lambda *small: ufunc.at(np.ones(2, x.dtype), [0], *(np.ravel(v)[-1:] for v in small)), *values)
+    place = target_of(x, indices)
+    if place.advanced:
+        change_at(place, f"{ufunc.__name__}.at", *values)
+    else:
+        place.view.write(ufunc(place.view, *values).astype(x.dtype))
+
+
+UFUNC_METHODS[(None, "at")] = _at
