@@ -1,5 +1,6 @@
 """Loops and choices: numbers against plain Python loops in NumPy, eagerly, interpreted, compiled and built."""
 
+import doctest
 import signal
 import subprocess
 import sys
@@ -202,6 +203,37 @@ def test_what_is_carried_may_change_places():
 
     for n in (0, 1, 4, 5):
         check(swapped, plain, np.arange(3.0), np.ones(3), n)
+
+
+def test_writing_at_the_counter():
+    def filled(x):
+        def step(i, y):
+            y[i] = y[i - 1] + x[i]
+            y[-1 - i, 1:] *= 0.5
+            y[i, i % 2] = i
+            return y
+
+        return aotarray.fori_loop(1, x.shape[0], step, x)
+
+    def plain(x):
+        y = x.copy()
+        for i in range(1, len(x)):
+            y[i] = y[i - 1] + x[i]
+            y[-1 - i, 1:] *= 0.5
+            y[i, i % 2] = i
+        return y
+
+    check(filled, plain, np.arange(15.0).reshape(5, 3))
+
+    def beyond(x, n):
+        def step(i, y):
+            y[0, i] = 1
+            return y
+
+        return aotarray.fori_loop(0, n, step, x)
+
+    with pytest.raises(IndexError, match="index 3 is out of bounds for axis 0 with size 3"):
+        aotarray.jit(beyond)(np.ones((2, 3)), 4)
 
 
 def test_nested_loops():
@@ -602,6 +634,55 @@ def test_a_loop_copies_nothing_between_steps():
     assert names[begin + 1 : end] == ["KernelCall", "Swap"]
 
 
+def test_results_that_nobody_reads_are_not_computed():
+    def whole(x, w):
+        def step(s, v):
+            a, b, c = s
+            return (a + v, b * w + v, c + b), (np.exp(v), a)
+
+        (a, *_), (_, kept) = aotarray.scan(step, (0.0, np.zeros(3), np.ones(3)), x)
+        return a, kept
+
+    def plain(x, w):
+        return x.sum(), np.concatenate([[0.0], np.cumsum(x)[:-1]])
+
+    x, w = np.arange(5.0), np.ones(3)
+    check(whole, plain, x, w)
+    graph = simplify(aotarray.lower(whole, x, w).traced.graph)
+    (loop,) = [n for n in graph.nodes() if n.op.name == "loop"]
+    assert loop.params["carried"] == 1
+    assert len(loop.params["body"].outputs) == 2
+    assert [i.shape for i in loop.params["body"].inputs] == [(), (), ()]
+
+
+def test_what_a_live_result_needs_is_carried():
+    def whole(x):
+        return aotarray.while_loop(
+            lambda s: s["k"] < 4, lambda s: {"k": s["k"] + 1, "a": s["b"], "b": s["b"] * 2, "c": s["a"]},
+            {"k": 0, "a": x, "b": x, "c": x},
+        )["a"]  # fmt: skip
+
+    check(whole, lambda x: x * 8, np.arange(3.0))
+    (loop,) = [n for n in simplify(aotarray.lower(whole, np.arange(3.0)).traced.graph).nodes() if n.op.name == "while"]
+    assert loop.params["carried"] == 3
+
+
+def test_stacks_and_choices_lie_in_the_results():
+    def whole(x, p):
+        ys = aotarray.map(lambda v: v * 2 + p, x)
+        return ys, aotarray.cond(p > 0, lambda: x + 1, lambda: x)
+
+    check(whole, lambda x, p: (x * 2 + p, x + 1 if p > 0 else x), np.arange(12.0).reshape(3, 4), 2.0)
+    names = [k.name for k in aotarray.lower(whole, np.ones((3, 4)), 1.0).plan.kernels]
+    assert len(names) == 6  # two bounds, a row, the choice and its two functions
+    outs = np.full((8, 3), np.nan), np.full((3, 4), np.nan)
+    x = np.arange(12.0).reshape(3, 4)
+    aotarray.jit(whole)(x, 1.0, out=(outs[0][::2].T, outs[1]))
+    np.testing.assert_array_equal(outs[0][::2].T, x * 2 + 1)
+    np.testing.assert_array_equal(outs[1], x + 1)
+    assert np.isnan(outs[0][1::2]).all()
+
+
 def test_many_threads_run_one_loop():
     compiled = aotarray.jit(jacobi)
     inputs = [RNG.normal(size=(12, 12)) for _ in range(4)]
@@ -695,3 +776,9 @@ def test_a_built_module_runs_loops_with_numpy_alone(tmp_path):
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{BUILT}"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+def test_examples_in_docstrings():
+    from aotarray.trace import control
+
+    assert doctest.testmod(control).failed == 0

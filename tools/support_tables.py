@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from aotarray.ops import OPS, UFUNC_OPS
+from aotarray.trace import control
 from aotarray.trace.functions import FUNCTIONS, METHODS, UFUNCS
 from aotarray.trace.functions.creation import CREATION
 from aotarray.trace.functions.unsupported import REFUSED_FUNCTIONS, REFUSED_METHODS, REFUSED_PROPERTIES
@@ -99,6 +100,7 @@ def supported_page() -> str:
         f"| Methods and attributes | {listed(methods)} |",
         "| Operators | `+ - * / // % ** @ & \\| ^ ~ << >> < <= > >= == !=`, `abs`, `divmod`, `round`, in place too |",
         "| Indexing | integers, slices, `None`, `...`, integer arrays, masks; reading and writing |",
+        f"| Control flow, of `aotarray` | {listed(control.__all__)} |",
         "", "## With limits", "| | |", "|---|---|",
     ]  # fmt: skip
     lines += [f"| {what} | {limit} |" for what, limit in LIMITS]

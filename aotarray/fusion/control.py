@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..graph import Graph, Node
 from ..program import Instruction, Jump, JumpTable, JumpUnless, LoopBegin, LoopNext, Point, Swap
+from ..types import ArrayType
 from .nest import Storage
 
 if TYPE_CHECKING:
@@ -22,30 +23,37 @@ class ControlLowering:
 
     def __init__(self, scheduler: Scheduler, node: Node) -> None:
         self.scheduler, self.node = scheduler, node
+        nodes = [n for n in scheduler.graph.nodes() if n.op.kind == "result" and n.operands[0] is node]
+        self.read = {n.params["index"]: n for n in nodes}
     def allocate(self) -> None:
         """Say where results lie: in what a loop carries, in stacks, or in what all branches write."""
         node, storage = self.node, self.scheduler.storage
         places: list[Storage] = []
         if node.op.name == "branch":
-            places = [self._new("chosen", o) for o in node.params["branches"][0].outputs]
+            places = [self._result(k, "chosen", o.type) for k, o in enumerate(node.params["branches"][0].outputs)]
         else:
             first = 2 if node.op.name == "loop" else 0
             count: int = node.params["carried"]
             places = [storage[o.number] for o in node.operands[first : first + count]]
         if node.op.name == "loop":
-            for row in node.params["body"].outputs[count:]:
-                shape = (node.params["length"], *row.shape)
-                places.append(self.scheduler.new_temporary("stack", row.type.code, shape))
+            for k, row in enumerate(node.params["body"].outputs[count:], start=count):
+                kind = ArrayType(row.dtype, (node.params["length"], *row.shape))
+                places.append(self._result(k, "stack", kind))
         self.scheduler.places[node.number] = places
-        for result in self.scheduler.graph.nodes():
-            if result.op.kind == "result" and result.operands[0] is node:
-                storage[result.number] = places[result.params["index"]]
+        for index, result in self.read.items():
+            storage[result.number] = places[index]
 
     def lower(self) -> None:
         """Add the instructions."""
         places = self.scheduler.places[self.node.number]
         operands = [self.scheduler.storage[o.number] for o in self.node.operands]
         {"while": self._while, "loop": self._loop, "branch": self._branch}[self.node.op.name](operands, places)
+
+    def _result(self, index: int, stem: str, kind: ArrayType) -> Storage:
+        """Where a result lies that no step reads: where it is wanted, if it is an output."""
+        stacked = self.node.op.name == "loop"
+        place = self.scheduler.output_place(self.read[index], stacked) if index in self.read else None
+        return place or self.scheduler.new_temporary(stem, kind.code, kind.shape)
 
     def _new(self, stem: str, like: Node) -> Storage:
         return self.scheduler.new_temporary(stem, like.type.code, like.shape)

@@ -245,16 +245,9 @@ class Scheduler:
         for root in group.roots:
             if root.number not in stored or is_buffer(root):
                 continue
-            positions = [k for k, o in enumerate(self.graph.outputs) if o is root]
-            if root.number in self.targets:
-                self.storage[root.number] = self.targets[root.number]
-            elif positions:
-                stem = "out" if len(self.graph.outputs) == 1 else f"out{positions[0]}"
-                number = self._buffer(Buffer("out", root.type.code, self._dims(root.shape), positions[0]))
-                self.outputs[positions[0]] = number
-                self.storage[root.number] = Storage(
-                    number, self._name(stem, len(root.shape)), root.type.code, root.shape, True
-                )
+            place = self.output_place(root)
+            if place is not None:
+                self.storage[root.number] = place
             elif group.kind == "alias":
                 source = self.storage[root.operands[0].number]
                 number = self._buffer(Buffer("alias", root.type.code, self._dims(root.shape), source.buffer))
@@ -264,6 +257,19 @@ class Scheduler:
             else:
                 stem = str(root.params.get("copy", "")).partition(":")[0] or f"{root.op.name}s"
                 self.storage[root.number] = self.new_temporary(stem, root.type.code, root.shape)
+
+    def output_place(self, node: Node, dense: bool = False) -> Storage | None:
+        """Where an output goes; None for what is none. A `dense` one is in C order."""
+        if node.number in self.targets:
+            return self.targets[node.number]
+        positions = [k for k, o in enumerate(self.graph.outputs) if o is node]
+        if not positions or self.whole is not self:
+            return None
+        stem = "out" if len(self.graph.outputs) == 1 else f"out{positions[0]}"
+        dims = self._dims(node.shape)
+        number = self._buffer(Buffer("out", node.type.code, dims, positions[0], dense=dense))
+        self.outputs[positions[0]] = number
+        return Storage(number, self._name(stem, len(node.shape)), node.type.code, node.shape, not dense)
 
     def new_alias(self, source: Storage, stem: str, shape: tuple[Dim, ...]) -> Storage:
         """A place that shows the memory of another, once `Point` says which part."""
@@ -394,10 +400,15 @@ def separate_outputs(graph: Graph) -> None:
             separate_outputs(inner)
     seen: set[int] = set()
     for k, node in enumerate(graph.outputs):
-        if is_buffer(node) or node.number in seen or node.op.kind in ("reshape", "result"):
+        if is_buffer(node) or node.number in seen or node.op.kind == "reshape" or _is_carried(node):
             node = graph.apply("cast", (node,), node.where, dtype=node.dtype.name, copy=k)
             graph.outputs[k] = node
         seen.add(node.number)
+
+
+def _is_carried(node: Node) -> bool:
+    """A result that lies where a loop's steps read and write it; others can be written where they are wanted."""
+    return node.op.kind == "result" and node.params["index"] < node.operands[0].params.get("carried", 0)
 
 
 def separate_carried(graph: Graph) -> Graph:

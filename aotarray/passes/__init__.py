@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ..graph import Graph
+from .control import drop_results
 from .rewrite import rebuild
 from .simplify import fold_views, simplify_algebra
 
-PASSES = (simplify_algebra, fold_views)
+PASSES = (drop_results, simplify_algebra, fold_views)
 
 
 def simplify(graph: Graph) -> Graph:

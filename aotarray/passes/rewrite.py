@@ -16,8 +16,8 @@ def same(graph: Graph, node: Node, operands: tuple[Node, ...]) -> Node:
     return graph.apply(node.op.name, operands, node.where, node.type, **node.params)
 
 
-def rebuild(graph: Graph, rule: Rule) -> Graph:
-    """A new graph in which every live node is what `rule` makes of it, also inside loops; inputs stay."""
+def rebuild(graph: Graph, rule: Rule, inside: bool = True) -> Graph:
+    """A new graph in which every live node is what `rule` makes of it, and in graphs `inside` it; inputs stay."""
     new = Graph(graph.name, constants=graph.constants, checks=list(graph.checks), hints=graph.hints)
     made: dict[int, Node] = {}
     for node, name in zip(graph.inputs, graph.input_names, strict=True):
@@ -25,7 +25,7 @@ def rebuild(graph: Graph, rule: Rule) -> Graph:
     for node in graph.nodes():
         if node.number not in made:
             operands = tuple(made[o.number] for o in node.operands)
-            made[node.number] = rule(new, _rebuilt_inside(node, rule), operands)
+            made[node.number] = rule(new, _rebuilt_inside(node, rule) if inside else node, operands)
     new.outputs = [made[o.number] for o in graph.outputs]
     return new
 
