@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from aotarray import errors as errors
     from aotarray import numpy as numpy
+    from aotarray import random as random
     from aotarray.api import build as build
     from aotarray.api import default_device as default_device
     from aotarray.api import device_put as device_put
@@ -55,7 +56,7 @@ _NAMES = {
     "trim_memory": "aotarray.api",
     "while_loop": "aotarray.trace.control",
 }
-_MODULES = ("errors", "numpy")
+_MODULES = ("errors", "numpy", "random")
 
 __all__ = ["__version__", *_NAMES, *_MODULES]
 

@@ -195,6 +195,8 @@ def elementwise_dtype(op: Op, dtypes: tuple[np.dtype, ...], params: Mapping[str,
         return dtypes[1]
     if op.name == "guard":
         return dtypes[0]
+    if op.name == "philox":
+        return np.dtype(np.uint64)
     if op.name in ("real", "imag"):
         return np.dtype(np.zeros((), dtypes[0]).real.dtype)
     if op.name == "complex":

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import sizes
 from .graph import Graph, Node, axis_name, literal_value
+from .philox import word_at
 from .routines import Routine
 from .sizes import Dim
 
@@ -215,6 +216,7 @@ _RULES: dict[str, Any] = {
     "size": lambda node, operands, env: np.int64(sizes.evaluate(node.params["value"], env)),
     "iota": lambda node, operands, env: np.arange(sizes.evaluate(node.params["length"], env), dtype=np.int64),
     "cast": _cast, "guard": _guard,
+    "philox": lambda node, operands, env: word_at(operands[0], operands[1], operands[2], operands[3], np.where),
     "complex": lambda node, operands, env: (operands[0] + operands[1] * 1j).astype(node.dtype),
     "view": _view,
     "reshape": lambda node, operands, env: operands[0].reshape(_shape(node, env)),

@@ -12,11 +12,11 @@ ROOT = Path(__file__).resolve().parent.parent
 #: From the top down. An entry is a module of aotarray, or a package with everything in it.
 LAYERS = [
     {"errors"},
-    {"types", "sizes", "spec", "routines"},
+    {"types", "sizes", "spec", "routines", "philox"},
     {"ops"},
     {"graph", "verify", "show"},
     {"interpret"},
-    {"trace", "numpy", "signature"},
+    {"trace", "numpy", "random", "signature"},
     {"passes"},
     {"fusion", "loops", "program"},
     {"emit"},

@@ -101,7 +101,7 @@ def _random(name: str) -> Callable[..., Any]:
             raise UnsupportedError(
                 f"{here()}: numpy.random.{name} would draw once, while tracing, and give the same numbers "
                 f"in every call; "
-                f"draw outside and pass the array as an argument"
+                f"draw outside and pass the array as an argument, or use aotarray.random"
             )
         return original(*args, **kwargs)
 

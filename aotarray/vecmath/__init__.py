@@ -20,6 +20,7 @@ from aotarray.vecmath import (  # noqa: F401  (each registers its functions)
     inverse_trigonometric,
     logarithm,
     power,
+    random_bits,
     rounding,
     trigonometric,
 )
