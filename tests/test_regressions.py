@@ -311,3 +311,28 @@ LITERALS = [
 def test_literals_of_every_dtype(literal):
     x = np.zeros(3, literal.dtype)
     check(lambda x: np.where(x == 0, literal, x), x)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("exponent", [2, 1, -1, 0.5, 2.0, np.float64(0.5)])
+def test_known_exponents_are_the_ufuncs_that_numpy_calls(dtype, exponent):
+    x = np.array([-0.0, -np.inf, np.inf, 0.0, np.nan, -1.5, 2.0, 3.7, 0.1]).astype(dtype)
+    for function in (lambda x: x**exponent, lambda x: np.power(x, exponent)):
+        with np.errstate(all="ignore"):
+            expected = function(x)
+        found = aotarray.jit(function)(x)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+        there = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(found)[there], np.signbit(expected)[there])
+
+
+def test_negative_integer_powers_raise():
+    message = "Integers to negative integer powers are not allowed"
+    x = np.array([2, 3, -4])
+    with pytest.raises(ValueError, match=message):
+        aotarray.jit(lambda x: x**-1)(x)
+    power = aotarray.jit(lambda x, y: x**y)
+    with pytest.raises(ValueError, match=message):
+        power(x, np.array([1, -2, 0]))
+    np.testing.assert_array_equal(power(x, np.array([1, 2, 0])), [2, 9, 1])

@@ -150,6 +150,8 @@ def elementwise(
     loop = resolve(ufunc, operands, dtype)
     if op.name in _COMPARISONS:
         loop = _comparison_loop(operands, loop, ufunc)
+    if op.name == "power" and not all(o.type.weak for o in operands):
+        return _power(trace, operands[0], operands[1], loop, operator)
     shape = broadcast_shapes(trace, [o.shape for o in operands], op.name)
     if op.name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
         loop = (np.dtype(bool),) * len(loop)
@@ -159,6 +161,31 @@ def elementwise(
     if not is_supported(node.dtype):
         raise UnsupportedError(f"{here()}: {op.name} with result dtype {node.dtype} is not supported")
     return weakened(trace, node) if weak and node.dtype.kind != "b" else node
+
+
+#: exponents for which NumPy calls another ufunc
+_POWERS = {2.0: "square", 1.0: "positive", -1.0: "reciprocal", 0.5: "sqrt"}
+
+
+def _power(trace: Trace, base: Node, exponent: Node, loop: Sequence[np.dtype], operator: bool) -> Node:
+    """`base ** exponent` as NumPy does it: known exponents by their own ufuncs, negative integers refused."""
+    shape = broadcast_shapes(trace, [base.shape, exponent.shape], "power")
+    converted = [broadcast_node(trace, cast(trace, o, d), shape) for o, d in zip((base, exponent), loop, strict=True)]
+    known = literal_value(exponent) if exponent.op.name == "literal" else None
+    if loop[0].kind in "fc":
+        other = None
+        if known is not None and not known.imag and (operator or loop[0] != np.float16):
+            other = _POWERS.get(float(known.real))
+        return trace.graph.apply(other or "power", converted[:1] if other else converted, here())
+    message = "Integers to negative integer powers are not allowed."
+    if known is not None and known < 0:
+        raise ValueError(f"{here()}: {message}")
+    node = trace.graph.apply("power", converted, here())
+    if known is not None or loop[1].kind != "i":
+        return node
+    zero = broadcast_node(trace, trace.graph.literal(0, loop[1], here()), shape)
+    negative = trace.graph.apply("less", (converted[1], zero), here())
+    return trace.graph.apply("guard", (node, negative), here(), exception="ValueError", message=message)
 
 
 def weakened(trace: Trace, node: Node) -> Node:
