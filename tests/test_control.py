@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from agreement import assert_same, leaves
 from plain_program import run_plain
+from programs import Choices, build_program, compare
 
 import aotarray
 from aotarray.errors import LeakError, TraceError
@@ -782,3 +783,48 @@ def test_examples_in_docstrings():
     from aotarray.trace import control
 
     assert doctest.testmod(control).failed == 0
+
+
+# -- random programs --------------------------------------------------------------------------------
+def stepped(program):
+    """The program as the body of a scan over two copies of its arrays; the second step's results."""
+    function, given = program.function(), program.arguments
+    arrays = [isinstance(a, np.ndarray) for a in given]
+
+    def whole(*values):
+        def body(carry, rows):
+            row = iter(rows)
+            return carry, function(*(next(row) if a else v for v, a in zip(values, arrays, strict=True)))
+
+        rows = tuple(v for v, a in zip(values, arrays, strict=True) if a)
+        found = aotarray.scan(body, (), rows, length=2)[1]
+        return tuple(y[1] for y in leaves(found))
+
+    return whole, [np.stack([a, a]) if isinstance(a, np.ndarray) else a for a in given]
+
+
+def chosen(program):
+    """The program as one of two functions to choose from."""
+    function = program.function()
+
+    def whole(which, *values):
+        return aotarray.switch(which, [function, function], *values)
+
+    return whole, [1, *program.arguments]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("wrap", [stepped, chosen])
+@pytest.mark.parametrize("block", range(3))
+def test_random_programs_in_loops_and_choices(block, wrap):
+    for k in range(5):
+        program = build_program(Choices(40_000 + 1000 * block + k), 10)
+        function, arguments = wrap(program)
+        lowered = aotarray.lower(function, *arguments)
+        graph = verify(simplify(verify(lowered.traced.graph)), simplified=True)
+        results = [interpret(graph, arguments), run_plain(lowered.plan, arguments)]
+        if k < 2:
+            results.append(leaves(aotarray.jit(function)(*arguments)))
+        for found in results:
+            difference = compare(program, found)
+            assert difference is None, str(difference)

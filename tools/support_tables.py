@@ -44,6 +44,7 @@ LIMITS = (
     ("`ufunc.reduce`", "of add, multiply, maximum, minimum, logical_and, logical_or, logical_xor"),
     ("`ufunc.accumulate`", "of add and multiply"),
     ("`ufunc.reduceat`", "not supported: reshape and reduce"),
+    ("`x[i] = v` with a traced integer `i`", "looks at the whole of `x`; `scan` stacks rows in place"),
     ("`x[mask]`", "as an operand of reductions and assignments; its size depends on values otherwise"),
     (
         "`average`, `nanargmax`, `nanargmin`, indexing",
