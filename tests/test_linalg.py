@@ -178,6 +178,17 @@ def test_spectral_derivative_is_compiled():
     )
 
 
+@pytest.mark.parametrize("n", [1, 8, 9])
+def test_frequencies(n):
+    def frequencies(x, d):
+        n = x.shape[0]
+        return F.fftfreq(n), F.fftfreq(n, 0.25), F.rfftfreq(n, d), F.fftfreq(6, d), F.rfftfreq(7)
+
+    check(frequencies, [np.ones(n), 0.3], exact=True, compiled=n == 8)
+    lowered = aotarray.lower(lambda x: F.fftfreq(x.shape[0]) * F.fftfreq(len(x), 2), "f64[n]")
+    assert "f64[n]" in str(lowered.graph)
+
+
 def test_transforms_refuse():
     with pytest.raises(ValueError, match="number of FFT data points"):
         aotarray.jit(lambda x: F.fft(x, 0))(np.ones(3))

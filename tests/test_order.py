@@ -122,6 +122,7 @@ def test_filters_and_covariances(dtype):
         check(lambda x, y, mode=mode: (np.convolve(x[0], y, mode), np.correlate(y, x[1], mode)), [x, y])
     check(lambda x, y: (np.correlate(x[0], y), np.convolve(x[0], 2)), [x, y])
     check(lambda x, y: (np.cov(x), np.cov(x, rowvar=False), np.cov(x[0]), np.cov(x[0], x[1], ddof=0)), [x, y])
+    check(lambda x, y: (np.cov(x[:1]), np.corrcoef(x[:, :1], rowvar=False)), [x, y])
     check(lambda x, y: (np.corrcoef(x), np.corrcoef(x[0], x[2]), np.cov(x, bias=True)), [x, y])
     if dtype != "complex128":
         check(lambda x, y: np.cov(x, aweights=np.arange(1.0, 8.0), fweights=np.arange(1, 8)), [x, y])

@@ -54,12 +54,14 @@ _RANDOM = (
 #: These take sizes beside an array that need not be traced, or arrays in a list, where no protocol looks.
 _BESIDE_ARRAYS = ("broadcast_to", "lexsort", "pad", "repeat", "reshape", "roll", "tile")
 _RULES = CREATION | {n: FUNCTIONS[getattr(np, n)] for n in _BESIDE_ARRAYS if getattr(np, n) in FUNCTIONS}
+_FREQUENCIES = ("fftfreq", "rfftfreq")
 
 
 def _creation(name: str) -> Callable[..., Any]:
-    original, rule = getattr(np, name), _RULES[name]
-    always = name in _ALWAYS
+    return _stand_in(getattr(np, name), _RULES[name], name in _ALWAYS)
 
+
+def _stand_in(original: Any, rule: Callable[..., Any], always: bool = False) -> Callable[..., Any]:
     @functools.wraps(original)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         if active() is None:
@@ -136,7 +138,14 @@ class _Patched:
 
 
 _wrapped_creation = {name: (getattr(np, name), _creation(name)) for name in sorted(_RULES)}
-_by_original = {id(original): (original, wrapper) for original, wrapper in _wrapped_creation.values()}
+_wrapped_frequencies = {
+    name: (getattr(np.fft, name), _stand_in(getattr(np.fft, name), FUNCTIONS[getattr(np.fft, name)]))
+    for name in _FREQUENCIES
+}
+_by_original = {
+    id(original): (original, wrapper)
+    for original, wrapper in (*_wrapped_creation.values(), *_wrapped_frequencies.values())
+}
 
 
 @functools.cache
@@ -146,6 +155,7 @@ def _modules() -> tuple[_Patched, ...]:
     return (
         _Patched(vars(np), _wrapped_creation),
         _Patched(vars(np.random), drawing),
+        _Patched(vars(np.fft), _wrapped_frequencies),
         _Patched(vars(builtins), {"len": (_len, _stand_in_len)}),
     )
 

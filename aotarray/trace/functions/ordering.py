@@ -334,6 +334,8 @@ def _covariance(name: str) -> None:
                 keywords[k] = array(keywords[k], x)
         found = np.asarray(probe(getattr(np, name), x, **keywords)).dtype
         n = _variables(x, keywords.get("y"), bool(rowvar))
+        if x._trace.hint(n) == 1:  # NumPy drops the axes of one variable
+            n = x._trace.fix(n, f"the number of variables of np.{name}")
         (result,) = call(x._trace, name, [x], keywords, results=[(found, () if n == 1 else (n, n))])
         return result if dtype is None else cast_to(result, dtype)
 

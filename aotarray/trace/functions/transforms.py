@@ -11,10 +11,11 @@ from ...sizes import Dim
 from ..context import here
 from ..library import call, probe
 from ..size_value import as_dim, wrap
-from .elementwise import deliver
+from ..tracer import Tracer
+from .elementwise import deliver, op, where
 from .joining import roll
 from .reductions import normalise_axes
-from .registry import array, implements
+from .registry import array, implements, trace_of
 
 
 def _length(name: str, m: Dim, n: Dim | None) -> Dim:
@@ -93,3 +94,26 @@ def fftshift(x: Any, axes: Any = None) -> Any:
 @implements("fft.ifftshift")
 def ifftshift(x: Any, axes: Any = None) -> Any:
     return _shift(x, axes, inverse=True)
+
+
+@implements("fft.fftfreq")
+def fftfreq(n: Any, d: Any = 1.0, device: Any = None) -> Any:
+    """For a size or a spacing that is traced; NumPy's order of operations."""
+    k = array(np.arange(n) if type(n) is int else _counted(n), n, d)
+    negative = op("greater", k, (n - 1) // 2)
+    return op("multiply", where(negative, op("subtract", k, n), k), 1.0 / (n * d))
+
+
+@implements("fft.rfftfreq")
+def rfftfreq(n: Any, d: Any = 1.0, device: Any = None) -> Any:
+    k = array(np.arange(n // 2 + 1) if type(n) is int else _counted(n // 2 + 1), n, d)
+    return op("multiply", k, 1.0 / (n * d))
+
+
+def _counted(n: Any) -> Any:
+    """0, 1, ... below a traced size."""
+    trace = trace_of(n)
+    size = as_dim(n)
+    if size is None:
+        raise TypeError(f"{here()}: n should be an integer")
+    return Tracer.of(trace, trace.graph.apply("iota", where=here(), length=size))
