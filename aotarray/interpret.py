@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -97,8 +98,7 @@ def _guard(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -
     """The first operand, or the exception where the second holds anywhere."""
     value, wrong = operands
     if wrong.any():
-        kinds = {"ValueError": ValueError, "ZeroDivisionError": ZeroDivisionError}
-        raise kinds[node.params["exception"]](node.params["message"])
+        raise getattr(builtins, node.params["exception"])(node.params["message"])
     return value
 
 

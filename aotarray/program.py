@@ -144,9 +144,8 @@ class LibraryCall:
 
 @dataclass(frozen=True, slots=True)
 class RaiseIf:
-    """Raise `exception` ("IndexError", "ValueError", "ZeroDivisionError") with `message` when i64 buffer `buffer`
-    (one to three elements) is not zero at index 0. `{value}` and `{size}` in the message stand for those at 1
-    and 2."""
+    """Raise `exception` (one of those that `runtime/encode.py` lists) with `message` when i64 buffer `buffer` (one
+    to three elements) is not zero at index 0. `{value}` and `{size}` in the message stand for those at 1 and 2."""
 
     buffer: int
     exception: str

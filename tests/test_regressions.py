@@ -336,3 +336,59 @@ def test_negative_integer_powers_raise():
     with pytest.raises(ValueError, match=message):
         power(x, np.array([1, -2, 0]))
     np.testing.assert_array_equal(power(x, np.array([1, 2, 0])), [2, 9, 1])
+
+
+# -- Python numbers known only at run time ---------------------------------------------------------
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "u4", "u8", "i8"])
+@pytest.mark.parametrize("value", [3, 127, 128, 255, 256, -1, -129, 2**40, -(2**63), 2**63 - 1])
+def test_python_ints_as_arguments_must_fit_as_in_numpy(dtype, value):
+    x = np.arange(5).astype(dtype)
+    for function in (
+        lambda x, v: x + v,
+        lambda x, v: np.clip(x, 0, v),
+        lambda x, v: x.clip(v),
+        lambda x, v: np.full_like(x, v),
+        lambda x, v: (x < v, v == x),
+    ):
+        try:
+            function(x, value)
+        except OverflowError:
+            with pytest.raises(OverflowError, match=f"out of bounds for {x.dtype}"):
+                aotarray.jit(function)(x, value)
+        else:
+            check(function, x, value)
+
+
+@pytest.mark.parametrize(
+    ("function", "value", "error"),
+    [
+        (lambda x, v: x / (1 / v), 0, ZeroDivisionError),
+        (lambda x, v: x + 2.5 // v, 0.0, ZeroDivisionError),
+        (lambda x, v: x + 7 % v, 0, ZeroDivisionError),
+        (lambda x, v: x + (1 << v), -1, ValueError),
+        (lambda x, v: np.arange(3) ** v, -1, ValueError),
+        (lambda x, v: np.arange(3) ** -1, 0, ValueError),
+        (lambda x, v: np.arange(3) ** (np.arange(3) - v), 1, ValueError),
+    ],
+)
+def test_python_numbers_raise_as_in_numpy(function, value, error):
+    x = np.ones(3)
+    with pytest.raises(error):
+        function(x, value)
+    with pytest.raises(error):
+        aotarray.jit(function)(x, value)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x, v: x * 2**v, lambda x, v: x + (3 << v), lambda x, v: x * (v * 2**60)]
+)
+def test_python_ints_beyond_64_bits_raise(function):
+    compiled, x = aotarray.jit(function), np.ones(3)
+    check(function, x, 3)
+    with pytest.raises(OverflowError, match="beyond 64 bits"):
+        compiled(x, 70)
+
+
+def test_a_python_int_to_a_negative_power_raises():
+    with pytest.raises(ValueError, match="make its base a float"):
+        aotarray.jit(lambda x, v: x * 2**v)(np.ones(3), -1)

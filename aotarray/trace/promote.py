@@ -75,7 +75,8 @@ def dtype_or_weak(node: Node) -> Any:
 
 
 def cast(trace: Trace, node: Node, dtype: np.dtype, wraps: bool = False) -> Node:
-    """`node` converted; Python numbers known at trace time must fit, as in NumPy, unless it `wraps`."""
+    """`node` converted; Python numbers must fit, as in NumPy, unless it `wraps`: those not known at trace time are
+    looked at as the program runs."""
     if node.dtype == dtype and not node.type.weak:
         return node
     if node.op.name == "literal":
@@ -86,7 +87,26 @@ def cast(trace: Trace, node: Node, dtype: np.dtype, wraps: bool = False) -> Node
                 raise OverflowError(f"{here()}: Python integer {int(value)} out of bounds for {dtype}")
         with np.errstate(all="ignore"):
             return trace.graph.literal(value.astype(dtype), dtype, node.where)
-    return trace.graph.apply("cast", (node,), here(), dtype=dtype.name)
+    found = trace.graph.apply("cast", (node,), here(), dtype=dtype.name)
+    if wraps or not node.type.weak or node.dtype.kind != "i" or dtype.kind not in "iu" or dtype == node.dtype:
+        return found
+    if dtype == np.uint64:
+        outside = compare(trace, "less", node, 0)
+    else:
+        back = trace.graph.apply("cast", (found,), here(), dtype=node.dtype.name)
+        outside = trace.graph.apply("not_equal", (back, node), here())
+    return guard(trace, found, outside, "OverflowError", f"Python integer out of bounds for {dtype}")
+
+
+def compare(trace: Trace, name: str, node: Node, number: int) -> Node:
+    """A comparison of `node` with a number of its dtype."""
+    limit = broadcast_node(trace, trace.graph.literal(number, node.dtype, here()), node.shape)
+    return trace.graph.apply(name, (node, limit), here())
+
+
+def guard(trace: Trace, node: Node, wrong: Node, exception: str, message: str) -> Node:
+    """`node`; the program raises where `wrong`, a bool array of its shape, holds."""
+    return trace.graph.apply("guard", (node, wrong), here(), exception=exception, message=message)
 
 
 def broadcast_shapes(trace: Trace, shapes: Sequence[tuple[Dim, ...]], what: str) -> tuple[Dim, ...]:
@@ -146,6 +166,7 @@ def elementwise(
 
     `operator` marks Python operators between weak scalars, whose result stays weak.
     """
+    trace.note_length()
     ufunc: Any = op.ufunc
     loop = resolve(ufunc, operands, dtype)
     if op.name in _COMPARISONS:
@@ -153,13 +174,22 @@ def elementwise(
     if op.name == "power" and not all(o.type.weak for o in operands):
         return _power(trace, operands[0], operands[1], loop, operator)
     shape = broadcast_shapes(trace, [o.shape for o in operands], op.name)
+    weak = operator and all(o.type.weak for o in operands)
     if op.name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
         loop = (np.dtype(bool),) * len(loop)
-    converted = [broadcast_node(trace, cast(trace, o, d), shape) for o, d in zip(operands, loop, strict=False)]
-    weak = operator and all(o.type.weak for o in operands)
+    cast_operands = [cast(trace, o, d) for o, d in zip(operands, loop, strict=False)]
+    if op.name == "power" and loop[0].kind == "i":
+        cast_operands[1] = _whole_power(trace, cast_operands[1], weak)
+    if weak and op.name in ("divide", "floor_divide", "remainder"):
+        cast_operands[1] = _checked(trace, cast_operands[1], "equal", ZeroDivisionError, "division by zero")
+    if weak and op.name in ("left_shift", "right_shift"):
+        cast_operands[1] = _checked(trace, cast_operands[1], "less", ValueError, "negative shift count")
+    converted = [broadcast_node(trace, o, shape) for o in cast_operands]
     node = trace.graph.apply(op.name, converted, here())
     if not is_supported(node.dtype):
         raise UnsupportedError(f"{here()}: {op.name} with result dtype {node.dtype} is not supported")
+    if weak and node.dtype.kind == "i" and op.name in ("multiply", "power", "left_shift"):
+        node = _within_64_bits(trace, op.name, node, operands)
     return weakened(trace, node) if weak and node.dtype.kind != "b" else node
 
 
@@ -183,9 +213,36 @@ def _power(trace: Trace, base: Node, exponent: Node, loop: Sequence[np.dtype], o
     node = trace.graph.apply("power", converted, here())
     if known is not None or loop[1].kind != "i":
         return node
-    zero = broadcast_node(trace, trace.graph.literal(0, loop[1], here()), shape)
-    negative = trace.graph.apply("less", (converted[1], zero), here())
-    return trace.graph.apply("guard", (node, negative), here(), exception="ValueError", message=message)
+    return guard(trace, node, compare(trace, "less", converted[1], 0), "ValueError", message)
+
+
+def _whole_power(trace: Trace, exponent: Node, python: bool) -> Node:
+    """An exponent of signed integers, which may not be negative; a `python` int would become a float there."""
+    message = "Integers to negative integer powers are not allowed."
+    if python:
+        message = "a Python int to a negative power is a float; make its base a float in compiled functions"
+    return _checked(trace, exponent, "less", ValueError, message)
+
+
+def _checked(trace: Trace, node: Node, name: str, exception: type[Exception], message: str) -> Node:
+    """`node`, for which comparing true with zero raises: while tracing where it is known, else as the program runs."""
+    if node.op.name == "literal":
+        if literal_value(node) == 0 if name == "equal" else literal_value(node) < 0:
+            raise exception(f"{here()}: {message}")
+        return node
+    return guard(trace, node, compare(trace, name, node, 0), exception.__name__, message)
+
+
+def _within_64_bits(trace: Trace, name: str, node: Node, operands: Sequence[Node]) -> Node:
+    """The result for two Python ints, which have no largest: one that 64 bits cannot hold raises."""
+    double = np.dtype(np.float64)
+    a, b = (cast(trace, o, double) for o in operands)
+    if name == "left_shift":
+        b = elementwise(trace, OPS["power"], [scalar_node(trace, 2.0, double), b])
+    product = elementwise(trace, OPS["power" if name == "power" else "multiply"], [a, b])
+    size = elementwise(trace, OPS["absolute"], [product])
+    message = "a Python int beyond 64 bits; make it a float in compiled functions"
+    return guard(trace, node, compare(trace, "greater_equal", size, 2**63), "OverflowError", message)
 
 
 def weakened(trace: Trace, node: Node) -> Node:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import UnsupportedError
-from ...graph import Node
+from ...graph import Node, literal_value
 from ...ops import OPS
 from ...types import is_supported
 from .. import promote
@@ -30,8 +30,7 @@ def op(name: str, *operands: Any) -> Any:
 
 def guard(x: Any, wrong: Any, exception: str, message: str) -> Any:
     """`x`; the program raises where `wrong`, a bool array of its shape, holds."""
-    node = x._trace.graph.apply("guard", (x.node, wrong.node), here(), exception=exception, message=message)
-    return Tracer.of(x._trace, node)
+    return Tracer.of(x._trace, promote.guard(x._trace, x.node, wrong.node, exception, message))
 
 
 def cast_to(x: Any, dtype: Any) -> Any:
@@ -86,6 +85,7 @@ def clip(
     low, high = (a_min if a_min is not None else min), (a_max if a_max is not None else max)
     trace = trace_of(a, low, high, out)
     x = array(a, low, high)
+    low, high = _in_range(trace, x, low, "maximum"), _in_range(trace, x, high, "minimum")
     if low is None or high is None:
         one = low if high is None else high
         result = x if one is None else op("maximum" if high is None else "minimum", x, one)
@@ -95,6 +95,22 @@ def clip(
         Tracer.of(trace, promote.cast(trace, promote.node_of(trace, v), dtype)) for v in (x, low, high)
     )
     return deliver(trace, _limit(_limit(x, low, "less"), high, "greater"), out)
+
+
+def _in_range(trace: Trace, x: Any, bound: Any, name: str) -> Any:
+    """A Python int beyond the dtype's range bounds nothing; on the other side of it, it is out of bounds."""
+    node = None if bound is None else promote.node_of(trace, bound)
+    if node is None or not node.type.weak or node.dtype.kind not in "iu" or x.dtype.kind not in "iu":
+        return bound
+    limits = np.iinfo(x.dtype)
+    limit = int(limits.min if name == "maximum" else limits.max)
+    if node.op.name == "literal":
+        value = int(literal_value(node))
+        return max(value, limit) if name == "maximum" else min(value, limit)
+    if x.dtype == np.int64 or limit >= 2**63:
+        return bound
+    nearest = trace.graph.apply(name, (node, trace.graph.literal(limit, node.dtype, here())), here())
+    return Tracer.of(trace, promote.weakened(trace, nearest))
 
 
 def _limit(x: Any, bound: Any, beyond: str) -> Any:
