@@ -130,6 +130,17 @@ def test_masks_with_one_value_for_each_element():
         aotarray.jit(lambda x, v: writes(lambda y, i: y.__setitem__(y > 20, v))(x, None))(x, np.ones(n + 2))
 
 
+def test_masks_beside_other_indices():
+    x = grid()
+    check(writes(lambda y, i: y.__setitem__((y[:, 0] > 20, 1), 1)), [x, INDEX], compiled=True)
+    check(writes(lambda y, i: y.__setitem__((slice(1, 3), y[0] > 20), y[1:3, :1])), [x, INDEX])
+    check(writes(lambda y, i: y.__setitem__((y[:, 0] >= 0, i[0]), np.arange(5.0))), [x, INDEX])
+    check(writes(lambda y, i: np.add.at(y, y > 20, 1.5)), [x, INDEX])
+    check(writes(lambda y, i: np.multiply.at(y, (slice(None), y[1] > 20), 2)), [x, INDEX])
+    with pytest.raises(IndexError, match="boolean"):
+        aotarray.jit(writes(lambda y, i: y.__setitem__((i > 0, 1), 1)))(x, INDEX)
+
+
 def test_a_histogram_by_add_at():
     def count(x, edges):
         counts = np.zeros(edges.shape[0] + 1, dtype=np.int64)

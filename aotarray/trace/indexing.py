@@ -21,7 +21,7 @@ from .tracer import Tracer
 
 def get_item(x: Tracer, key: Any) -> Any:
     """`x[key]`."""
-    if _is_mask(key, x) and key.ndim == x.ndim and promote.known_array(key) is None:
+    if is_mask(key, x) and key.ndim == x.ndim and promote.known_array(key) is None:
         from .masked import Masked, mask_node
 
         return Masked(Tracer.of(x._trace, x.node), mask_node(x._trace, key, x))
@@ -40,7 +40,7 @@ def get_item(x: Tracer, key: Any) -> Any:
 
 def set_item(x: Tracer, key: Any, value: Any) -> None:
     """`x[key] = value`."""
-    if _is_mask(key, x):
+    if is_mask(key, x):
         from .masked import mask_node
 
         _write_masked(x, mask_node(x._trace, key, x), value)
@@ -70,7 +70,7 @@ class Target:
 
 def target_of(x: Tracer, key: Any) -> Target:
     """The elements of `x` that `key` selects."""
-    basic, advanced = _split(x, key)
+    basic, advanced = _split(x, key, writing=True)
     view = x if _is_whole(basic, x) else x.view_through(_basic_lens(x._trace, x.node.shape, basic))
     return Target(view, advanced, _position(advanced, key) if advanced else 0)
 
@@ -90,6 +90,11 @@ def _fitted(place: Target, value: Node) -> Node:
     """A value for an indexed assignment, with its axes where NumPy puts those of the index on the view alone."""
     trace, shape = place.view._trace, place.view.node.shape
     axes = sorted(place.advanced)
+    natural = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    if any(place.advanced[a].dtype == np.bool_ for a in axes):  # only NumPy knows how many elements these select
+        if natural != place.position and value.shape:
+            raise UnsupportedError(f"{here()}: an array written at a mask beside an integer that a slice keeps apart")
+        return value
     inner = promote.broadcast_shapes(trace, [place.advanced[a].shape for a in axes], "index arrays")
     rest = [d for a, d in enumerate(shape) if a not in axes]
     target = (*rest[: place.position], *inner, *rest[place.position :])
@@ -101,7 +106,6 @@ def _fitted(place: Target, value: Node) -> Node:
             f"{here()}: shape mismatch: the value could not be broadcast to the indexing result "
             f"({', '.join(map(str, target))})"
         )
-    natural = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
     if natural == place.position or not value.shape:
         return value
     value = promote.broadcast_node(trace, value, target)
@@ -137,7 +141,7 @@ def _write_at(x: Tracer, indices: dict[int, Node], value: Any) -> None:
     x.write(Tracer.of(trace, select(trace, place, node, x.node)))
 
 
-def _is_mask(key: Any, x: Tracer) -> bool:
+def is_mask(key: Any, x: Tracer) -> bool:
     dtype = getattr(key, "dtype", None)
     return dtype == np.bool_ and 0 < getattr(key, "ndim", -1) <= x.ndim
 
@@ -163,8 +167,11 @@ def _write_masked(x: Tracer, mask: Node, value: Any) -> None:
     x.write(Tracer.of(x._trace, select(x._trace, wide, promote.cast(x._trace, node, x.dtype), x.node)))
 
 
-def _split(x: Tracer, key: Any) -> tuple[list[Any], dict[int, Node]]:
-    """The key as basic indices for every axis, and the integer arrays by axis of the basic result."""
+def _split(x: Tracer, key: Any, writing: bool = False) -> tuple[list[Any], dict[int, Node]]:
+    """The key as basic indices for every axis, and the integer arrays by axis of the basic result.
+
+    For `writing`, masks of one axis may be among these: no size depends on what they hold.
+    """
     items = _without_masks(x, list(key) if isinstance(key, tuple) else [key])
     consumed = sum(1 for k in items if k is not None and k is not Ellipsis)
     if sum(1 for k in items if k is Ellipsis) > 1:
@@ -192,7 +199,7 @@ def _split(x: Tracer, key: Any) -> tuple[list[Any], dict[int, Node]]:
         ):
             basic.append(item)
         else:
-            advanced[axis] = _index_array(x._trace, item)
+            advanced[axis] = _index_array(x._trace, item, writing)
             basic.append(slice(None))
             axis += 1
     return basic, advanced
@@ -220,12 +227,14 @@ def _plain(item: Any) -> Any:
     return 0 if isinstance(item, SizeValue) else item
 
 
-def _index_array(trace: Trace, item: Any) -> Node:
+def _index_array(trace: Trace, item: Any, writing: bool) -> Node:
     if isinstance(item, list):
         item = np.asarray(item)
     if type(item) is np.ndarray and item.size == 0 and item.dtype == np.float64:
         item = item.astype(np.int64)
     node = promote.node_of(trace, item)
+    if node.dtype.kind == "b" and writing and len(node.shape) == 1:
+        return node
     if node.dtype.kind == "b":
         raise UnsupportedError(
             f"{here()}: a boolean mask gives an array whose size depends on values; use np.where(mask, x, "

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import UnsupportedError
 from ..context import Trace, here
-from ..indexing import change_at, target_of
+from ..indexing import change_at, is_mask, target_of
 from ..library import OUT, change, probe
 from ..tracer import Tracer
 from .registry import METHODS, UFUNC_METHODS, array, implements
@@ -76,6 +76,9 @@ def _at(trace: Trace, ufunc: Any, a: Any, indices: Any, *operands: Any) -> None:
         )
     values = [array(v, x) for v in operands]
     probe(lambda *small: ufunc.at(np.ones(2, x.dtype), [0], *(np.ravel(v)[-1:] for v in small)), *values)
+    if is_mask(indices, x):
+        x.write(change(x, f"{ufunc.__name__}.at", [OUT, indices, *values]))
+        return
     place = target_of(x, indices)
     if place.advanced:
         change_at(place, f"{ufunc.__name__}.at", *values)
