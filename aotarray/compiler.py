@@ -83,24 +83,47 @@ class Lowered:
 
         return native.assembly(native.kernels_ir(self.plan.kernels), host_level())
 
-    def compile(self) -> Any:
+    def __repr__(self) -> str:
+        return f"<{signature_of(self.plan)}: .graph .fused .source .llvm_ir .asm .compile()>"
+
+    def compile(self) -> CompiledFunction:
         """A callable for arguments of exactly these types (flat, in order)."""
-        program = compile_plan(self.plan).load(np.ndarray)
-        structure = self.traced.result
-
-        def call(*leaves: Any) -> Any:
-            return structure.rebuild(iter(program.run(leaves)))
-
-        return call
+        return CompiledFunction(self)
 
 
-def source_of(plan: Plan) -> str:
-    """The generated source of a plan, with its signature on top."""
+class CompiledFunction:
+    """The machine code of a `Lowered`, called with its arguments flat and in order."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self.lowered = lowered
+        self._program = compile_plan(lowered.plan).load(np.ndarray)
+
+    def __call__(self, *leaves: Any) -> Any:
+        return self.lowered.traced.result.rebuild(iter(self._program.run(leaves)))
+
+    @property
+    def llvm_ir(self) -> str:
+        """The optimised LLVM IR."""
+        return self.lowered.llvm_ir
+
+    @property
+    def asm(self) -> str:
+        """The machine code as text."""
+        return self.lowered.asm
+
+
+def signature_of(plan: Plan) -> str:
+    """The types of a plan's arguments and results: `f(x: f64[n]) -> f64[n]`."""
     inputs = ", ".join(
         f"{n}: {i.type}" for n, i in zip(plan.graph.input_names, plan.graph.inputs, strict=True)
     )
     outputs = ", ".join(str(o.type) for o in plan.graph.outputs)
-    return emit_module(f"{plan.graph.name}({inputs}) -> {outputs}", plan.kernels)
+    return f"{plan.graph.name}({inputs}) -> {outputs}"
+
+
+def source_of(plan: Plan) -> str:
+    """The generated source of a plan, with its signature on top."""
+    return emit_module(signature_of(plan), plan.kernels)
 
 
 @functools.cache

@@ -133,6 +133,11 @@ class Graph:
         """How many nodes were made so far: the number of the next one."""
         return self._count
 
+    def __str__(self) -> str:
+        from .show import show_graph
+
+        return show_graph(self)
+
     def nodes(self) -> list[Node]:
         """The live nodes, operands before users, in a deterministic order."""
         return topological(self.outputs)

@@ -101,6 +101,6 @@ class Kernel:
     collapse: tuple[tuple[str, ...], tuple[tuple[str, ...], ...]] | None = None
     summary: str = ""
     notes: list[str] = field(default_factory=list)
-    #: how often each op is computed for one element, and the graph nodes that are
+    #: how often each op is computed for one element, and each node of the graph
     ops: dict[str, int] = field(default_factory=dict)
-    computed: set[int] = field(default_factory=set)
+    computed: dict[int, int] = field(default_factory=dict)

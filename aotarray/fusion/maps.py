@@ -39,7 +39,7 @@ class MapLowering(GroupLowering):
             self.compute(axes)
             nest.close()
             return
-        cost, ops = nest.cost, dict(nest.ops)
+        spent = nest.spent()
         edge, start, stop = nest.fresh("edge"), nest.fresh("edge_low"), nest.fresh("edge_high")
         nest.open(For(edge, "0", "2"))
         nest.emit(Let(start, f"where({edge} == 0, {low}, {inner.stop})"))
@@ -48,7 +48,7 @@ class MapLowering(GroupLowering):
         self.compute(axes)
         nest.close(2)
         nest.emit(inner)
-        nest.cost, nest.ops = cost, ops
+        nest.forget(spent)
 
     def _interior_loop(self, variable: str, low: str, high: str, axes: range) -> For | None:
         """The loop for elements that lie at no edge, with its bounds worked out; None where there are no edges."""
@@ -58,7 +58,7 @@ class MapLowering(GroupLowering):
         known = frozenset(n for node in self.graph.nodes() for d in node.shape for n in sizes.names(d))
         interior = Interior(self.variables, known, self.graph.hints)
         loop = For(variable, "", "")
-        cost, ops = nest.cost, dict(nest.ops)
+        spent = nest.spent()
         nest.scopes.append(Scope(loop.body, {variable}, guard=True))
         nest.interior = interior
         self.compute(axes)
@@ -66,7 +66,7 @@ class MapLowering(GroupLowering):
         nest.scopes.pop()
         found = interior.range_of(variable)
         if not interior.conditions or found is None:
-            nest.cost, nest.ops = cost, ops
+            nest.forget(spent)
             return None
         lows, highs, others = found
         loop.start, loop.stop = nest.fresh("inner_low"), nest.fresh("inner_high")

@@ -82,7 +82,7 @@ class Nest:
         self.kept: dict[tuple[int, Index], tuple[Storage, Index]] = {}
         self.counter = 0
         self.ops: dict[str, int] = {}
-        self.computed: set[int] = set()
+        self.computed: dict[int, int] = {}
 
     # -- names and parameters -----------------------------------------------------------------
     def fresh(self, stem: str) -> str:
@@ -340,7 +340,7 @@ class Nest:
     def _elementwise(self, node: Node, operands: list[Value], home: Scope) -> Value:
         line = str(node.where) if node.where.line else ""
         self.ops[node.op.name] = self.ops.get(node.op.name, 0) + 1
-        self.computed.add(node.number)
+        self.computed[node.number] = self.computed.get(node.number, 0) + 1
         codes = [o.type.code for o in node.operands]
         self.cost += node.op.cost
         if node.op.name == "guard":
@@ -540,6 +540,14 @@ class Nest:
         )
         for name, text in zip(names, fresh, strict=True):
             self.emit(Let(name, text))
+
+    def spent(self) -> tuple[int, dict[str, int], dict[int, int]]:
+        """What the statements so far cost and compute."""
+        return self.cost, dict(self.ops), dict(self.computed)
+
+    def forget(self, spent: tuple[int, dict[str, int], dict[int, int]]) -> None:
+        """Leave out of the account what came since: another form of what is counted already."""
+        self.cost, self.ops, self.computed = spent
 
     # -- the finished kernel ------------------------------------------------------------------------
     def finish(self, count: Dim, work: Dim, grain: int = 1, summary: str = "") -> Kernel:

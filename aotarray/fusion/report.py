@@ -67,7 +67,8 @@ def _kernel(plan: Plan, kernel: Kernel) -> list[str]:
     )
     lines.append(f"  computes    {computed or 'nothing'}")
     others = {n for k in plan.kernels if k is not kernel for n in k.computed}
-    again = [n for n in plan.graph.nodes() if n.number in kernel.computed & others]
+    here = {n for n, times in kernel.computed.items() if times > 1}
+    again = [n for n in plan.graph.nodes() if n.number in here | (kernel.computed.keys() & others)]
     lines.append(f"  recomputes  {', '.join(sorted({n.op.name for n in again})) or 'nothing'}")
     return [*lines, ""]
 
@@ -84,10 +85,16 @@ def _shape(plan: Plan, buffer: Buffer) -> list[Dim]:
 def _traffic(plan: Plan, kernel: Kernel, buffers: list[Buffer]) -> str:
     """Bytes an element of the nest, from arrays as large as it; smaller arrays are read again from cache."""
     full, smaller = 0, 0
+    work = _typical(kernel.work)
     for buffer in buffers:
-        if sizes.product(_shape(plan, buffer)) == kernel.work:
+        if _typical(sizes.product(_shape(plan, buffer))) >= 0.9 * work:
             full += DTYPE_OF_CODE[buffer.dtype].itemsize
         else:
             smaller += 1
     text = f"{full} bytes an element"
     return text + (f", and {smaller} smaller array{'s' if smaller > 1 else ''}" if smaller else "")
+
+
+def _typical(size: Dim) -> int:
+    """A size with a thousand for every name: enough to tell an array of the nest's order from a smaller one."""
+    return sizes.evaluate(size, dict.fromkeys(sizes.names(size), 1000))

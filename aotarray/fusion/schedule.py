@@ -352,7 +352,7 @@ class Scheduler:
         number = len(self.kernels)
         self.kernels.append(kernel)
         if self.whole is not self:  # numbers of another graph's nodes
-            kernel.computed = set()
+            kernel.computed = {}
         pointers = tuple(p.buffer for p in kernel.pointers if p.role != "scratch")
         ints = tuple(
             Stride(i.buffer, i.axis) if i.axis >= 0 else Size(self.slots.slot(i.size))
