@@ -605,6 +605,16 @@ def test_python_control_flow_names_the_way():
         aotarray.lower(lambda x: sum(x[i] for i in range(x.shape[0])), "f64[n]")
 
 
+def test_a_long_python_loop_names_the_way():
+    def long(x):
+        for i in range(6000):
+            x = x * 0.5 + i
+        return x
+
+    with pytest.warns(UserWarning, match=r"long\(\) has recorded 10000 operations .* aotarray\.fori_loop"):
+        aotarray.trace(long, "f64[]")
+
+
 def test_an_index_out_of_bounds_in_a_loop_raises():
     def walk(x, n):
         return aotarray.fori_loop(0, n, lambda i, s: s + x[i], 0.0)

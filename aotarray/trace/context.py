@@ -6,6 +6,7 @@ import operator
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -22,6 +23,10 @@ _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _SCIPY = os.path.join(os.path.dirname(os.path.dirname(_NUMPY)), "scipy") + os.sep
 
 
+#: a graph with so many nodes takes seconds to compile
+LONG = 10_000
+
+
 class Trace:
     """One call of a function with tracers.
 
@@ -36,6 +41,7 @@ class Trace:
         #: the bodies of loops and choices that are being traced, outermost first
         self.bodies: list[int] = []
         self._bodies = 0
+        self._warned = False
 
     @contextmanager
     def body(self) -> Iterator[int]:
@@ -47,6 +53,17 @@ class Trace:
             yield number
         finally:
             self.bodies.pop()
+
+    def note_length(self) -> None:
+        """Warn, once, when so much is recorded that it must be a long loop in Python."""
+        if self.graph.made < LONG or self._warned:
+            return
+        self._warned = True
+        warnings.warn(
+            f"{here()}: {self.graph.name}() has recorded {LONG} operations so far, and each is compiled: a Python loop "
+            f"is unrolled; aotarray.fori_loop, while_loop and scan run a loop without that",
+            stacklevel=2,
+        )
 
     def fix(self, size: Dim, purpose: str) -> int:
         """The size as an int. In `jit` this makes it part of the key; in `build` it is an error."""
