@@ -44,13 +44,14 @@ def exports(function: Any) -> tuple[str, ...]:
 
 
 def build(
-    functions: Callable[..., Any] | Sequence[tuple[Callable[..., Any], Sequence[str]]], *specs: str,
+    functions: Callable[..., Any] | Sequence[Any], *specs: str,
     name: str | None = None, out: str | Path = "build", target: str = "cpu", cpu: str = "portable",
     progress: Callable[[str], None] | None = None,
 ) -> BuildResult:  # fmt: skip
     """Compile functions ahead of time into an extension module that needs only Python and NumPy.
 
-    `functions` is one function, with its `specs`, or a list of (function, specs). The module `name` is
+    `functions` is one function, with its `specs`, or a list of (function, specs) and of functions marked
+    with `export`. The module `name` is
     written into the folder `out` with a stub (`.pyi`), the generated source and a manifest. `cpu` is
     "portable" (code for x86-64-v2, v3 and v4, chosen when the module loads), "native", or one such level.
 
@@ -59,7 +60,12 @@ def build(
     """
     if target != "cpu":
         raise UnsupportedError(f"target {target!r} is not available; targets: cpu")
-    work = [(functions, specs or exports(functions))] if callable(functions) else list(functions)
+    given: Sequence[Any] = [(functions, specs or exports(functions))] if callable(functions) else functions
+    work = [item if isinstance(item, tuple) else (item, exports(item)) for item in given]
+    called = [function_name(function) for function, _ in work]
+    if len(set(called)) != len(called):
+        twice = next(n for n in called if called.count(n) > 1)
+        raise SpecError(f"two functions are called {twice!r}: name them apart (a lambda is called 'function')")
     name = name or f"{function_name(work[0][0])}_aot"
     if not is_module_name(name):
         raise SpecError(f"{name!r} cannot be imported: a module's name is a Python name such as fast_math")

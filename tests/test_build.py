@@ -286,3 +286,18 @@ def test_same_input_same_source(tmp_path):
         command = [sys.executable, "-c", code, str(EXAMPLES)]
         texts.append(subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout)
     assert texts[0] == texts[1]
+
+
+def test_several_functions(tmp_path):
+    @aotarray.export("f64[n]")
+    def twice(x):
+        return x * 2
+
+    def add(x, y):
+        return x + y
+
+    module = load(aotarray.build([twice, (add, ["f64[n], f64[n]"])], name="several_aot", out=tmp_path).path)
+    x = np.arange(3.0)
+    np.testing.assert_array_equal(module.add(module.twice(x), x), 3 * x)
+    with pytest.raises(SpecError, match="two functions are called 'function': name them apart"):
+        aotarray.build([(lambda x: x, ["f64[n]"]), (lambda x: -x, ["f64[n]"])], name="twins_aot", out=tmp_path)
