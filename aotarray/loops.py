@@ -100,7 +100,6 @@ class Kernel:
     scratch: Dim = 0
     collapse: tuple[tuple[str, ...], tuple[tuple[str, ...], ...]] | None = None
     summary: str = ""
-    notes: list[str] = field(default_factory=list)
     #: how often each op is computed for one element, and each node of the graph
     ops: dict[str, int] = field(default_factory=dict)
     computed: dict[int, int] = field(default_factory=dict)

@@ -19,8 +19,7 @@ def parameters(kernel: Kernel) -> list[str]:
 
 def emit_kernel(kernel: Kernel) -> str:
     """The source of one kernel."""
-    lines = [f"# {note}" for note in kernel.notes]
-    lines.append(f"def {kernel.name}({', '.join(parameters(kernel))}):")
+    lines = [f"def {kernel.name}({', '.join(parameters(kernel))}):"]
     _emit(kernel.body, 1, lines)
     return "\n".join(lines) + "\n"
 

@@ -73,7 +73,7 @@ class BlockLowering(GroupLowering):
         nest.close()
         summary = f"{self._over('all of', group.reduced)} in blocks of {REDUCTION_BLOCK}"
         first = nest.finish(blocks, total, summary=summary)
-        return [first, self._join_partials(self.second, partials, blocks, total)]
+        return [first, self._join_partials(self.second, partials, blocks)]
 
     def settle_wide(self, fold: Node, acc: tuple[str, ...], lost: tuple[str, ...] | None) -> Value:
         """A block's result in the accumulator's own dtype (float16 sums stay float32)."""
@@ -84,7 +84,7 @@ class BlockLowering(GroupLowering):
     def _wide_code(self, fold: Node) -> str:
         return "f32" if fold.type.code == "f16" else fold.type.code
 
-    def _join_partials(self, nest: Nest, partials: dict[int, Storage], blocks: Dim, total: Dim) -> Kernel:
+    def _join_partials(self, nest: Nest, partials: dict[int, Storage], blocks: Dim) -> Kernel:
         self.nest = nest
         nest.inline_root = {r.number for r in self.group.roots if r.op.name not in ("input", "constant")}
         # What reads the results must not move out of the loop that makes them.

@@ -563,7 +563,7 @@ class Nest:
             collapse = (tuple(self.extents), tuple(tuple(s) for s in self.operand_strides.values()))
         return Kernel(
             self.name, list(self.pointers.values()), list(self.integers.values()), self.scopes[0].statements,
-            count, work, max(1, self.cost) * 25, grain, place, collapse, summary, [], self.ops, self.computed,
+            count, work, max(1, self.cost) * 25, grain, place, collapse, summary, self.ops, self.computed,
         )  # fmt: skip
 
 

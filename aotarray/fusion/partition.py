@@ -19,6 +19,7 @@ from .access import (
     accesses,
     domain_of,
     identity,
+    loop_index,
     operand_uses,
     reads_what_it_changes,
 )  # fmt: skip
@@ -270,8 +271,6 @@ def _at_own_index(access: Access, level: str, group: Group) -> bool:
 
 def identity_of(rank: int) -> Index:
     """The indices of a nest of `rank` loops, in order."""
-    from .access import loop_index
-
     return tuple(loop_index(a) for a in range(rank))
 
 

@@ -64,6 +64,7 @@ class Slots:
         self.ops: list[SizeOp] = []
         self.numbers: dict[Dim, int] = {}
         self.checks: list[Check] = []
+        first: dict[Dim, str] = {}
         extents: list[tuple[str, Dim, int]] = []
         for argument, node in enumerate(graph.inputs):
             for axis, dim in enumerate(node.shape):
@@ -71,13 +72,12 @@ class Slots:
                 where = f"argument {graph.input_names[argument]!r}, axis {axis}"
                 if isinstance(dim, sizes.Size) and dim == sizes.name(str(dim)) and dim not in self.numbers:
                     self.numbers[dim] = slot
-                    self._labels = getattr(self, "_labels", {}) | {dim: where}
+                    first[dim] = where
                 else:
                     extents.append((where, dim, slot))
         for where, dim, slot in extents:
             expected = self.slot(dim)
-            first = self._labels.get(dim, "") if hasattr(self, "_labels") else ""
-            origin = f" ({first})" if first else ""
+            origin = f" ({first[dim]})" if dim in first else ""
             message = f"size {dim} is {{a}}{origin} but {where} has size {{b}}"
             if isinstance(dim, int):
                 message = f"{where} must have size {dim}, not {{b}}"

@@ -14,7 +14,7 @@ from types import FrameType
 import numpy as np
 
 from .. import sizes
-from ..errors import LeakError, SizeError, TraceError
+from ..errors import LeakError, SizeError
 from ..graph import Graph, SourceLine
 from ..sizes import Dim
 
@@ -209,8 +209,3 @@ def here() -> SourceLine:
             return SourceLine(name, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return SourceLine("<unknown>", 0, "")
-
-
-def complain(message: str) -> TraceError:
-    """A TraceError that starts with the user's line."""
-    return TraceError(f"{here()}: {message}")

@@ -14,7 +14,7 @@ from ..ops import OPS, Op
 from ..sizes import Dim
 from ..types import is_supported
 from . import views
-from .context import Trace, complain, here
+from .context import Trace, here
 from .size_value import SizeValue, as_dim
 
 WEAK_TYPES = {"b": np.dtype(bool), "i": int, "f": float, "c": complex}
@@ -295,6 +295,6 @@ def scalar_node(trace: Trace, value: Any, dtype: np.dtype) -> Node:
 
 
 __all__ = [
-    "OPS", "broadcast_node", "broadcast_shapes", "cast", "complain", "dtype_or_weak", "elementwise", "node_of",
+    "OPS", "broadcast_node", "broadcast_shapes", "cast", "dtype_or_weak", "elementwise", "node_of",
     "resolve", "scalar_node", "sizes", "weakened",
 ]  # fmt: skip
