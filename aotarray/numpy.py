@@ -3,7 +3,8 @@
 Plain `import numpy as np` works in compiled functions; this module is for people who come from
 `jax.numpy`, and for code that wants traced sizes accepted everywhere. Each function accepts traced arrays,
 traced sizes and plain arrays alike; outside a compiled function it is NumPy's own. Dtypes and constants are
-NumPy's objects.
+NumPy's objects. The module is a namespace of the array API standard 2024.12 (docs/array_api.md): traced arrays
+name it in `__array_namespace__()`.
 
 >>> import aotarray.numpy as anp
 >>> anp.hypot(3.0, 4.0).item()
@@ -18,6 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from .trace import array_api
 
 #: NumPy's names that make no sense in a compiled function, or are no part of arrays' arithmetic
 _HIDDEN = frozenset(
@@ -72,11 +75,22 @@ class _Namespace(types.ModuleType):
 
 def _adapt(dotted: str, value: Any) -> Any:
     """What stands for NumPy's `value` here: ufuncs, dtypes and constants are its own objects."""
+    if dotted in array_api.FUNCTIONS:
+        return array_api.FUNCTIONS[dotted]
     if isinstance(value, types.ModuleType):
         return _Namespace(value)
     if isinstance(value, (np.ufunc, type)) or not callable(value):
         return value
     return _wrapper(dotted, value)
+
+
+#: the version of the array API standard that this NumPy's functions and these follow
+__array_api_version__ = min(array_api.VERSION, getattr(np, "__array_api_version__", array_api.VERSIONS[1]))
+
+
+def __array_namespace_info__() -> array_api.NamespaceInfo:
+    """Devices, dtypes and capabilities, as the array API standard has them."""
+    return array_api.NamespaceInfo()
 
 
 def __getattr__(name: str) -> Any:

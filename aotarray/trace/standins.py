@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedError
+from .array_api import check_device
 from .context import active, here
 from .functions import FUNCTIONS
 from .functions.creation import CREATION, is_traced
@@ -71,6 +72,7 @@ def _stand_in(original: Any, rule: Callable[..., Any], always: bool = False) -> 
             or is_traced(tuple(kwargs.values()))
             or (always and _called_by_user() and _fits(kwargs, args))
         ):
+            check_device(kwargs.get("device"))
             return rule(*args, **kwargs)
         return original(*args, **kwargs)
 

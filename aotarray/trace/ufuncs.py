@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,11 @@ def _call(trace: Trace, ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, A
     kwargs.pop("casting", None)
     kwargs.pop("order", None)
     kwargs.pop("subok", None)
+    core = {name: kwargs.pop(name) for name in ("axis", "axes", "keepdims") if ufunc.signature and name in kwargs}
     if kwargs:
         raise UnsupportedError(f"{here()}: numpy.{ufunc.__name__} with {', '.join(sorted(kwargs))}= is not supported")
-    result = _apply(trace, ufunc, inputs, np.dtype(dtype) if dtype is not None else None)
+    kind = np.dtype(dtype) if dtype is not None else None
+    result = _along(trace, ufunc, inputs, kind, **core) if core else _apply(trace, ufunc, inputs, kind)
     results = result if isinstance(result, tuple) else (result,)
     outs = out if isinstance(out, tuple) else (out,) * len(results)
     finished = tuple(_deliver(trace, r, o, where, ufunc) for r, o in zip(results, outs, strict=True))
@@ -54,6 +57,31 @@ def _apply(trace: Trace, ufunc: Any, inputs: tuple[Any, ...], dtype: np.dtype | 
         raise UnsupportedError(f"{here()}: numpy.{ufunc.__name__} is not supported in compiled functions")
     operands = [promote.node_of(trace, x) for x in inputs]
     return Tracer.of(trace, promote.elementwise(trace, op, operands, dtype))
+
+
+def _along(
+    trace: Trace, ufunc: Any, inputs: tuple[Any, ...], dtype: np.dtype | None, axis: Any = None, axes: Any = None,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """A generalised ufunc (`vecdot`, `matmul`) along other axes than the last: they are moved there, and back."""
+    *given, made = (len(names.split(",")) if names else 0 for names in re.findall(r"\(([^)]*)\)", ufunc.signature))
+    if axis is not None and axes is not None:
+        raise TypeError(f"{here()}: cannot specify both 'axis' and 'axes'")
+    if (axis is not None or keepdims) and (made or set(given) != {1}):
+        raise TypeError(f"{here()}: {ufunc.__name__}: axis= and keepdims= are for functions that fold one axis")
+    if axes is None:
+        axes = [-1 if axis is None else axis] * len(inputs) if set(given) == {1} else [range(-n, 0) for n in given]
+    axes = [(a,) if isinstance(a, int) else tuple(a) for a in axes]
+    if len(axes) == len(inputs):
+        axes.append(axes[0] if keepdims else tuple(range(-made, 0)))
+    moved = []
+    for value, at in zip(inputs, axes, strict=False):
+        x: Any = Tracer.of(trace, promote.node_of(trace, value))
+        moved.append(np.moveaxis(x, at, range(-len(at), 0)))
+    result = _apply(trace, ufunc, tuple(moved), dtype)
+    if keepdims:
+        return np.expand_dims(result, axes[-1])
+    return np.moveaxis(result, range(-made, 0), axes[-1]) if made else result
 
 
 def _deliver(trace: Trace, result: Tracer, out: Any, where: Any, ufunc: Any) -> Any:

@@ -8,6 +8,7 @@ METHODS        ndarray method or property name -> rule(tracer, ...), installed o
 
 from __future__ import annotations
 
+from .. import array_api
 from . import (  # noqa: F401  (each fills the tables)
     creation,
     einsum,
@@ -32,6 +33,7 @@ from . import (  # noqa: F401  (each fills the tables)
 from .joining import stack_sequence
 from .registry import FUNCTIONS, METHODS, UFUNC_METHODS, UFUNCS, install
 
+METHODS.update(array_api.METHODS)
 install()
 
 __all__ = ["FUNCTIONS", "METHODS", "UFUNCS", "UFUNC_METHODS", "stack_sequence"]

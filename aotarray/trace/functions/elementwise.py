@@ -11,6 +11,7 @@ from ...graph import Node, literal_value
 from ...ops import OPS
 from ...types import is_supported
 from .. import promote
+from ..array_api import check_device
 from ..context import Trace, here
 from ..tracer import Tracer
 from ..ufuncs import select
@@ -73,8 +74,15 @@ def astype(
 
 
 METHODS["astype"] = astype
+
+
+def astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tracer:
+    check_device(device)
+    return astype(array(x), dtype)
+
+
 if hasattr(np, "astype"):
-    implements("astype")(lambda x, dtype, /, *, copy=True, device=None: astype(array(x), dtype))
+    implements("astype")(astype_function)
 
 
 @implements("clip", method="clip")
@@ -88,7 +96,7 @@ def clip(
     low, high = _in_range(trace, x, low, "maximum"), _in_range(trace, x, high, "minimum")
     if low is None or high is None:
         one = low if high is None else high
-        result = x if one is None else op("maximum" if high is None else "minimum", x, one)
+        result = x if one is None else (np.maximum if high is None else np.minimum)(x, one)
         return deliver(trace, result, out)
     dtype = common_dtype(trace, x, low, high)
     x, low, high = (
@@ -115,7 +123,7 @@ def _in_range(trace: Trace, x: Any, bound: Any, name: str) -> Any:
 
 def _limit(x: Any, bound: Any, beyond: str) -> Any:
     if x.dtype.kind not in "fc" or bound.ndim > 0:
-        return op("maximum" if beyond == "less" else "minimum", x, bound)
+        return (np.maximum if beyond == "less" else np.minimum)(x, bound)
     outside = op(beyond, x, bound)
     if bound.node.op.name != "literal":
         outside = op("logical_or", outside, op("isnan", bound))

@@ -180,7 +180,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 
 def _axis_list(rank: int, axes: Any) -> list[int]:
-    given = axes if isinstance(axes, (tuple, list)) else (axes,)
+    given = axes if isinstance(axes, (tuple, list, range)) else (axes,)
     normalise_axes(rank, tuple(given))
     return [int(k) % rank for k in given]
 

@@ -167,6 +167,7 @@ METHODS["__divmod__"] = lambda self, other: _divmod(self._trace, (self, other), 
 METHODS["__rdivmod__"] = lambda self, other: _divmod(self._trace, (other, self), None)
 METHODS["__matmul__"] = lambda self, other: call_ufunc(self._trace, np.matmul, "__call__", (self, other), {})
 METHODS["__rmatmul__"] = lambda self, other: call_ufunc(self._trace, np.matmul, "__call__", (other, self), {})
+METHODS["__imatmul__"] = lambda self, other: np.matmul(self, other, out=self)
 
 
 # -- methods ------------------------------------------------------------------------------------

@@ -47,13 +47,11 @@ REFUSED_METHODS = (
     ("use reshape", "resize"),
     ("copy the array instead", "setflags"),
     (_RETURN, "tobytes tofile dump dumps"),
-    ("use aotarray.device_put outside the compiled function", "to_device"),
 )
 REFUSED_PROPERTIES = (
     ("use x.reshape(-1)", "flat"),
     (_LAYOUT, "strides flags"),
     (_RETURN, "data ctypes"),
-    ("an array has its device outside a compiled function", "device"),
     ("use the array it is a view of", "base"),
 )
 
@@ -63,6 +61,11 @@ def _refusal(name: str, way: str) -> Callable[..., Any]:
         raise UnsupportedError(f"{here()}: {name} is not supported in compiled functions: {way}")
 
     return rule
+
+
+def is_refused(name: str) -> bool:
+    """Whether compiled functions refuse NumPy's function of this name."""
+    return any(name in names.split() for _, names in REFUSED_FUNCTIONS)
 
 
 def _find(dotted: str) -> Any:
