@@ -172,10 +172,7 @@ def _multiply_adds(kind: str, width: int) -> Callable[[int, float], float]:
         for c in range(CHAINS)
     )
     phis = "".join(f"  %v{c} = phi {vector} [ %i{c}, %entry ], [ %w{c}, %loop ]\n" for c in range(CHAINS))
-    steps = "".join(
-        f"  %w{c} = call {vector} {fma}({vector} %v{c}, {half}, {one})\n"
-        for c in range(CHAINS)
-    )
+    steps = "".join(f"  %w{c} = call {vector} {fma}({vector} %v{c}, {half}, {one})\n" for c in range(CHAINS))
     sums = "".join(
         f"  %t{c} = fadd {vector} {f'%t{c - 1}' if c else 'zeroinitializer'}, %w{c}\n" for c in range(CHAINS)
     )

@@ -169,6 +169,7 @@ class Pythran(Peer):
 
 PEERS: tuple[type[Peer], ...] = (NumPy, AotArray, NumExpr, Numba, Jax, Torch, Pythran)
 
+
 def load(names: list[str], threads: int) -> tuple[list[Peer], dict[str, str]]:
     """The peers that are installed, NumPy and aotarray first, and the reasons of those that are not."""
     wanted = {"numpy", "aotarray", *names}
