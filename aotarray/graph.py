@@ -260,7 +260,7 @@ def _matmul(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
 _RULES = {
     "sum": _drop_axes, "prod": _drop_axes, "max": _drop_axes, "min": _drop_axes, "any": _drop_axes, "all": _drop_axes,
     "argmax": _drop_axis_int64, "argmin": _drop_axis_int64,
-    "cumsum": _same, "cumprod": _same, "update": _same, "concat": _concat,
+    "cumsum": _same, "cumprod": _same, "update": _same, "put": _same, "concat": _concat,
     "view": _with_shape, "reshape": _with_shape, "gather": _with_shape,
     "size": _int64_scalar, "iota": _iota, "matmul": _matmul,
 }  # fmt: skip

@@ -167,6 +167,17 @@ def _update(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) 
     return result
 
 
+def _put(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:
+    """A copy of the base with the value at positions along some axes."""
+    base, value, *positions = operands
+    result = np.array(base)
+    index: list[Any] = [slice(None)] * base.ndim
+    for axis, position in zip(node.params["axes"], positions, strict=True):
+        index[axis] = int(position)
+    result[tuple(index)] = value
+    return result
+
+
 def _while(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> list[np.ndarray]:
     """Steps until the condition is false."""
     count = node.params["carried"]
@@ -222,6 +233,6 @@ _RULES: dict[str, Any] = {
     "reshape": lambda node, operands, env: operands[0].reshape(_shape(node, env)),
     "sum": _reduce, "prod": _reduce, "max": _reduce, "min": _reduce, "any": _reduce, "all": _reduce,
     "argmax": _argreduce, "argmin": _argreduce, "cumsum": _scan, "cumprod": _scan,
-    "gather": _gather, "update": _update,
+    "gather": _gather, "update": _update, "put": _put,
     "concat": lambda node, operands, env: np.concatenate(operands, axis=node.params["axis"]),
 }  # fmt: skip

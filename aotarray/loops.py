@@ -52,7 +52,12 @@ class If:
     orelse: list[Statement] = field(default_factory=list)
 
 
-Statement = Union[Let, Store, For, If]
+@dataclass(slots=True)
+class Break:
+    """Leave the innermost loop."""
+
+
+Statement = Union[Let, Store, For, If, Break]
 
 
 @dataclass(slots=True)

@@ -329,6 +329,17 @@ def _update(node: Node, graph: Graph, known: frozenset[str]) -> None:
     )
 
 
+def _put(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    base, value, *positions = node.operands
+    axes = _axes(node)
+    _check(node, (node.dtype, node.shape) == (base.dtype, base.shape), "a put has the type of its base")
+    _check(node, value.dtype == base.dtype, "the value has the dtype of the base")
+    rest = tuple(d for a, d in enumerate(base.shape) if a not in axes)
+    _check(node, value.shape == rest, "the shape of the value is that of the base without the axes")
+    _check(node, len(positions) == len(axes) > 0, "it takes one position for each axis")
+    _check(node, _types(positions) == [(np.dtype(np.int64), ())] * len(axes), "positions are int64 scalars")
+
+
 def _library(node: Node, graph: Graph, known: frozenset[str]) -> None:
     if node.op.name != "call":
         same = len({o.dtype for o in node.operands} | {node.dtype}) == 1
@@ -398,6 +409,6 @@ def _result(node: Node, graph: Graph, known: frozenset[str]) -> None:
 
 _KINDS: dict[str, Callable[[Node, Graph, frozenset[str]], None]] = {
     "leaf": _leaf, "elementwise": _elementwise, "view": _view, "reshape": _reshape, "reduce": _reduce,
-    "argreduce": _argreduce, "scan": _scan, "gather": _gather, "concat": _concat, "update": _update,
+    "argreduce": _argreduce, "scan": _scan, "gather": _gather, "concat": _concat, "update": _update, "put": _put,
     "library": _library, "control": _control, "result": _result,
 }  # fmt: skip

@@ -233,7 +233,7 @@ def test_writing_at_the_counter():
 
         return aotarray.fori_loop(0, n, step, x)
 
-    with pytest.raises(IndexError, match="index 3 is out of bounds for axis 0 with size 3"):
+    with pytest.raises(IndexError, match="index 3 is out of bounds for axis 1 with size 3"):
         aotarray.jit(beyond)(np.ones((2, 3)), 4)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ..loops import For, If, Kernel, Let, Statement, Store
+from ..loops import Break, For, If, Kernel, Let, Statement, Store
 
 _COMMENT_COLUMN = 60
 _CALL = re.compile(r"\b([a-z_][a-z_0-9]*)\(")
@@ -38,6 +38,8 @@ def _emit(body: Sequence[Statement], depth: int, lines: list[str]) -> None:
             start = "" if statement.start == "0" and not step else f"{statement.start}, "
             lines.append(f"{pad}for {statement.var} in range({start}{statement.stop}{step}):")
             _emit(statement.body, depth + 1, lines)
+        elif isinstance(statement, Break):
+            lines.append(f"{pad}break")
         elif isinstance(statement, If):
             choice, word = statement, "if"
             while True:

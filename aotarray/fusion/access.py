@@ -84,6 +84,9 @@ def operand_uses(node: Node, index: Index) -> list[tuple[Node, Index]]:
         return list(zip(node.operands, concat_indices(node, index), strict=True))
     if kind == "update":
         return [(node.operands[0], index), (node.operands[1], update_index(node, index)[1])]
+    if kind == "put":
+        at = tuple(i for a, i in enumerate(index) if a not in node.params["axes"])
+        return [(node.operands[0], index), (node.operands[1], at), *((o, ()) for o in node.operands[2:])]
     if kind == "gather":
         indices, rest = gather_split(node, index)
         axes: tuple[int, ...] = node.params["axes"]

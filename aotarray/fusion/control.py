@@ -7,12 +7,16 @@ What a loop carries lies in two buffers: a step reads the one and writes the oth
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..graph import Graph, Node
+from ..passes.rewrite import rebuild, same
 from ..program import Instruction, Jump, JumpTable, JumpUnless, LoopBegin, LoopNext, Point, Swap
 from ..types import ArrayType
+from .elements import element_loop, tracks_of
 from .nest import Storage
+from .separate import separate_outputs
 
 if TYPE_CHECKING:
     from .schedule import Scheduler
@@ -25,16 +29,24 @@ class ControlLowering:
         self.scheduler, self.node = scheduler, node
         nodes = [n for n in scheduler.graph.nodes() if n.op.kind == "result" and n.operands[0] is node]
         self.read = {n.params["index"]: n for n in nodes}
+
     def allocate(self) -> None:
         """Say where results lie: in what a loop carries, in stacks, or in what all branches write."""
         node, storage = self.node, self.scheduler.storage
         places: list[Storage] = []
         if node.op.name == "branch":
-            places = [self._result(k, "chosen", o.type) for k, o in enumerate(node.params["branches"][0].outputs)]
+            places = [
+                self._result(k, "chosen", o.type) for k, o in enumerate(node.params["branches"][0].outputs)
+            ]
         else:
             first = 2 if node.op.name == "loop" else 0
             count: int = node.params["carried"]
-            places = [storage[o.number] for o in node.operands[first : first + count]]
+            loop = element_loop(node)
+            for k, operand in enumerate(node.operands[first : first + count]):
+                if loop is not None and k in loop.states:
+                    places.append(self._result(k, "state", operand.type))
+                else:
+                    places.append(storage[operand.number])
         if node.op.name == "loop":
             for k, row in enumerate(node.params["body"].outputs[count:], start=count):
                 kind = ArrayType(row.dtype, (node.params["length"], *row.shape))
@@ -46,43 +58,43 @@ class ControlLowering:
     def lower(self) -> None:
         """Add the instructions."""
         places = self.scheduler.places[self.node.number]
+        if element_loop(self.node) is not None:
+            self.scheduler.lower_elements(self.node, places)
+            return
         operands = [self.scheduler.storage[o.number] for o in self.node.operands]
-        {"while": self._while, "loop": self._loop, "branch": self._branch}[self.node.op.name](operands, places)
+        {"while": self._while, "loop": self._loop, "branch": self._branch}[self.node.op.name](
+            operands, places
+        )
 
     def _result(self, index: int, stem: str, kind: ArrayType) -> Storage:
         """Where a result lies that no step reads: where it is wanted, if it is an output."""
-        stacked = self.node.op.name == "loop"
+        stacked = self.node.op.name == "loop" and index >= self.node.params["carried"]
         place = self.scheduler.output_place(self.read[index], stacked) if index in self.read else None
         return place or self.scheduler.new_temporary(stem, kind.code, kind.shape)
 
-    def _new(self, stem: str, like: Node) -> Storage:
+    def new(self, stem: str, like: Node) -> Storage:
         return self.scheduler.new_temporary(stem, like.type.code, like.shape)
 
     # -- instructions ---------------------------------------------------------------------------
     def _here(self) -> int:
         return len(self.scheduler.instructions)
 
-    def _add(self, instruction: Instruction) -> int:
+    def add(self, instruction: Instruction) -> int:
         self.scheduler.instructions.append(instruction)
         return self._here() - 1
-
-    def _swap(self, state: Sequence[Storage], following: Sequence[Storage]) -> None:
-        for a, b in zip(state, following, strict=True):
-            self._add(Swap(a.buffer, b.buffer))
 
     def _while(self, operands: Sequence[Storage], places: Sequence[Storage]) -> None:
         """
         head: condition; JumpUnless end; body; swaps; Jump head; end:
         """
         cond, body = self.node.params["cond"], self.node.params["body"]
-        following = [self._new("next", o) for o in body.outputs]
-        test = self._new("goes_on", cond.outputs[0])
+        step = _Step(self, body, 0, self.node.params["carried"])
+        test = self.new("goes_on", cond.outputs[0])
         head = self._here()
         self.scheduler.inside(cond, operands, [test])
-        leave = self._add(Jump(0))
-        self.scheduler.inside(body, operands, following)
-        self._swap(places, following)
-        self._add(Jump(head))
+        leave = self.add(Jump(0))
+        step.run(operands, places, [])
+        self.add(Jump(head))
         self.scheduler.instructions[leave] = JumpUnless(test.buffer, self._here())
 
     def _loop(self, operands: Sequence[Storage], places: Sequence[Storage]) -> None:
@@ -95,16 +107,15 @@ class ControlLowering:
         (lower, upper), rest = operands[:2], operands[2:]
         state, arrays, others = rest[:count], rest[count : count + sliced], rest[count + sliced :]
         counter = self.scheduler.new_temporary("step", "i64", ())
-        following = [self._new("next", o) for o in body.outputs[:count]]
+        step = _Step(self, body, 1, count)
         rows = [self.scheduler.new_alias(a, f"{a.name}_row", a.shape[1:]) for a in arrays]
         made = [self.scheduler.new_alias(p, f"{p.name}_row", p.shape[1:]) for p in places[count:]]
-        begin = self._add(Jump(0))
+        begin = self.add(Jump(0))
         head = self._here()
         for row, whole in zip([*rows, *made], [*arrays, *places[count:]], strict=True):
-            self._add(Point(row.buffer, whole.buffer, counter.buffer))
-        self.scheduler.inside(body, [counter, *state, *rows, *others], [*following, *made])
-        self._swap(state, following)
-        self._add(LoopNext(counter.buffer, lower.buffer, upper.buffer, reverse, head))
+            self.add(Point(row.buffer, whole.buffer, counter.buffer))
+        step.run([counter, *state, *rows, *others], state, made)
+        self.add(LoopNext(counter.buffer, lower.buffer, upper.buffer, reverse, head))
         self.scheduler.instructions[begin] = LoopBegin(
             counter.buffer, lower.buffer, upper.buffer, reverse, self._here()
         )
@@ -115,12 +126,52 @@ class ControlLowering:
         """
         branches: tuple[Graph, ...] = self.node.params["branches"]
         index, *others = operands
-        table = self._add(Jump(0))
+        table = self.add(Jump(0))
         starts, ends = [], []
         for branch in branches:
             starts.append(self._here())
             self.scheduler.inside(branch, others, places)
-            ends.append(self._add(Jump(0)))
+            ends.append(self.add(Jump(0)))
         for end in ends:
             self.scheduler.instructions[end] = Jump(self._here())
         self.scheduler.instructions[table] = JumpTable(index.buffer, tuple(starts))
+
+
+class _Step:
+    """What a loop does in a step: the body, into new memory; then what it carries changes places with that.
+
+    Where the body only writes parts of an array, these alone are made, and then written in place.
+    """
+
+    def __init__(self, control: ControlLowering, body: Graph, first: int, count: int) -> None:
+        self.control, self.body = control, body
+        self.tracks = tracks_of(body, first, count)
+        self.swapped = [k for k in range(count) if k not in self.tracks]
+        self.following = [control.new("next", body.outputs[k]) for k in self.swapped]
+        outputs = [body.outputs[k] for k in self.swapped] + body.outputs[count:]
+        for found in self.tracks.values():
+            for write in found:
+                outputs += [write.value, *(i for i in write.index if isinstance(i, Node))]
+        self.parts = [control.new("part", o) for o in outputs[len(outputs) - self._part_count() :]]
+        if self.tracks:
+            self.body = rebuild(replace(body, outputs=outputs), same)
+            separate_outputs(self.body)
+
+    def _part_count(self) -> int:
+        return sum(
+            1 + sum(isinstance(i, Node) for i in w.index) for found in self.tracks.values() for w in found
+        )
+
+    def run(self, inputs: Sequence[Storage], places: Sequence[Storage], made: Sequence[Storage]) -> None:
+        """Add the instructions of a step."""
+        control, scheduler = self.control, self.control.scheduler
+        scheduler.inside(self.body, inputs, [*self.following, *made, *self.parts])
+        for k, following in zip(self.swapped, self.following, strict=True):
+            control.add(Swap(places[k].buffer, following.buffer))
+        parts = iter(self.parts)
+        for k, found in self.tracks.items():
+            for write in found:
+                stored = {
+                    node.number: next(parts) for node in (write.value, *write.index) if isinstance(node, Node)
+                }
+                scheduler.lower_write(write, places[k], stored)

@@ -118,6 +118,10 @@ class GroupLowering:
         else:
             self.nest.open(For(self.nest.fresh("once"), "begin", "end"))
 
+    def extent(self, axis: int) -> str:
+        """The extent of a loop, as a parameter where it is no constant or name."""
+        return self.nest.parameter(f"n_{self.variables[axis]}", self.group.domain[axis])
+
     def _bound(self, axis: int) -> str:
         text = self.nest.size(self.group.domain[axis])
         return text if text.isalnum() else f"({text})"

@@ -35,7 +35,7 @@ Value = Union[str, tuple[str, str]]
 MEMORY_CODE = {"b1": "u8", "f16": "u16", "c64": "f32", "c128": "f64"}
 
 
-@dataclass
+@dataclass(eq=False)
 class Scope:
     """Statements at one depth; `variables` are defined here; a guard may not be left by hoisting."""
 
@@ -43,6 +43,8 @@ class Scope:
     variables: set[str] = field(default_factory=set)
     memo: dict[tuple[int, Index], Value] = field(default_factory=dict)
     guard: bool = False
+    #: positions that were checked: (node, axis, extent) to the name
+    positions: dict[tuple[int, int, str], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Nest:
         self.counter = 0
         self.ops: dict[str, int] = {}
         self.computed: dict[int, int] = {}
+        #: stored nodes that change while the loop of a scope runs
+        self.pinned: dict[int, Scope] = {}
 
     # -- names and parameters -----------------------------------------------------------------
     def fresh(self, stem: str) -> str:
@@ -262,6 +266,9 @@ class Nest:
                 continue
             stack.pop()
             home = self._home(at, [(u.number, i) for u, i in uses])
+            pinned = self.pinned.get(current.number)
+            if pinned is not None and self.scopes.index(home) < self.scopes.index(pinned):
+                home = pinned
             home.memo[(current.number, at)] = self._compute(current, at, home)
         found = self._recall((node.number, index))
         assert found is not None
@@ -280,6 +287,8 @@ class Nest:
             return [(o, at) for o in node.operands[1:]]
         if node.op.kind == "update" and reads_what_it_changes(node, index):
             return [(node.operands[0], index)]
+        if node.op.kind == "put":
+            return [(o, ()) for o in node.operands[2:]]
         return []
 
     def _mapped(self, node: Node, index: Index) -> Index:
@@ -309,7 +318,8 @@ class Nest:
             operands = [self._recall((o.number, index)) for o in node.operands]
             return self._elementwise(node, [o for o in operands if o is not None], home)
         rule = {
-            "concat": self._concat, "update": self._update, "gather": self._gather, "reduce": self._inline_reduce,
+            "concat": self._concat, "update": self._update, "put": self._put, "gather": self._gather,
+            "reduce": self._inline_reduce,
         }[kind]  # fmt: skip
         return rule(node, index)
 
@@ -331,11 +341,12 @@ class Nest:
         if expr.isidentifier():
             return expr
         name = self.temporary()
-        if home is self.scopes[-1]:
-            home.statements.append(Let(name, expr, line))
-        else:  # before the loop that is open there
-            home.statements.insert(len(home.statements) - 1, Let(name, expr, line))
+        self._emit_at(home, Let(name, expr, line))
         return name
+
+    def _emit_at(self, home: Scope, statement: Statement) -> None:
+        """Add to an enclosing scope, before the loop that is open there."""
+        home.statements.insert(len(home.statements) - (home is not self.scopes[-1]), statement)
 
     def _elementwise(self, node: Node, operands: list[Value], home: Scope) -> Value:
         line = str(node.where) if node.where.line else ""
@@ -357,11 +368,7 @@ class Nest:
         value, wrong = operands
         assert self.status_needed is not None and isinstance(wrong, str)
         status = self.pointer(self.status_needed(node.params["message"], node.params["exception"]), "out")
-        choice = If(wrong, [Store(status, "0", "1")])
-        if home is self.scopes[-1]:
-            home.statements.append(choice)
-        else:  # before the loop that is open there
-            home.statements.insert(len(home.statements) - 1, choice)
+        self._emit_at(home, If(wrong, [Store(status, "0", "1")]))
         return value
 
     def load(self, place: Storage, index: Index, home: Scope, line: str = "") -> Value:
@@ -452,6 +459,9 @@ class Nest:
         self.pure = False
         conditions, at = update_index(node, index)
         base, value = node.operands
+        if any(kind == "eq" and isinstance(a - b, int) and a != b for kind, a, b in conditions):
+            return self.value(base, index)
+        conditions = [c for c in conditions if c[0] != "eq" or c[1] != c[2]]
         if not conditions or (self.interior is not None and self.interior.inside(node, conditions)):
             return self.value(value, at)
         texts = {
@@ -464,6 +474,55 @@ class Nest:
         self._branch(choice.then, names, value, at)
         self._branch(choice.orelse, names, base, index)
         return self._as_value(names)
+
+    def _put(self, node: Node, index: Index) -> Value:
+        return self._at_home(index, lambda: self._put_here(node, index))
+
+    def _put_here(self, node: Node, index: Index) -> Value:
+        self.pure = False
+        base, value, *positions = node.operands
+        axes = node.params["axes"]
+        tests = [
+            f"{self.size(index[a])} == {self.position(p, a, node.shape[a])}"
+            for a, p in zip(axes, positions, strict=True)
+        ]
+        at = tuple(i for a, i in enumerate(index) if a not in axes)
+        names = self._result_names(node)
+        if self._home(at) is not self.scopes[-1]:  # one value for all elements of the innermost loop
+            test = self._let(self.scopes[-1], " & ".join(f"({t})" for t in tests), "")
+            new, old = self.value(value, at), self.value(base, index)
+            for name, a, b in zip(names, self._parts(new), self._parts(old), strict=True):
+                self.emit(Let(name, f"where({test}, {a}, {b})"))
+            return self._as_value(names)
+        choice = If(" and ".join(tests))
+        self.emit(choice)
+        self._branch(choice.then, names, value, at)
+        self._branch(choice.orelse, names, base, index)
+        return self._as_value(names)
+
+    def _parts(self, value: Value) -> tuple[str, ...]:
+        return value if isinstance(value, tuple) else (value,)
+
+    def position(self, operand: Node, axis: int, extent: Dim) -> str:
+        """The name of a position counted from the start; -1, and the program raises, where it is out of bounds."""
+        given = self.value(operand, ())
+        assert isinstance(given, str)
+        home = next(s for s in reversed(self.scopes) if (operand.number, ()) in s.memo)
+        key = operand.number, axis, str(extent)
+        if key not in home.positions:
+            assert self.status_needed is not None
+            message = f"index {{value}} is out of bounds for axis {axis} with size {{size}}"
+            status = self.pointer(self.status_needed(message), "out")
+            name, size = self.fresh("at"), self.size(extent)
+            wrapped = self._let(home, f"where({given} < 0, {given} + {size}, {given})", "")
+            inside = f"({wrapped} >= 0) & ({wrapped} < {size})"
+            self._emit_at(home, Let(name, f"where({inside}, {wrapped}, -1)"))
+            first = If(f"{name} < 0 and {status}[0] == 0")
+            first.then += [Store(status, "1", given), Store(status, "2", size), Store(status, "0", "1")]
+            self._emit_at(home, first)
+            home.variables.add(name)
+            home.positions[key] = name
+        return home.positions[key]
 
     def _gather(self, node: Node, index: Index) -> Value:
         return self._at_home(index, lambda: self._gather_here(node, index))

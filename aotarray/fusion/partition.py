@@ -23,6 +23,7 @@ from .access import (
     operand_uses,
     reads_what_it_changes,
 )  # fmt: skip
+from .elements import stored_operands
 
 #: recomputing a value costs its price; storing and reloading one costs about this many additions
 STORE_PRICE = 6
@@ -109,8 +110,10 @@ def find_roots(graph: Graph, nodes: Sequence[Node]) -> set[int]:
             node.op.kind == "reduce" and not inlines_reduction(node)
         ):
             roots.add(node.number)
-        if node.op.kind in ("library", "control"):
+        if node.op.kind == "library":
             roots.update(o.number for o in node.operands)
+        if node.op.kind == "control":
+            roots.update(o.number for o in stored_operands(node))
         if node.op.kind == "reshape":
             roots.add(node.number)
             roots.add(node.operands[0].number)
@@ -139,6 +142,8 @@ def _in_branch(node: Node, operand: int, index: Index) -> bool:
     """True for what is computed only where a condition holds, and so spelled in a block of its own."""
     if node.op.kind == "update":
         return operand == 1 or not reads_what_it_changes(node, index)
+    if node.op.kind == "put":
+        return operand < 2
     return node.op.kind == "concat" or (node.op.kind == "gather" and operand == 0)
 
 

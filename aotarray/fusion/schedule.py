@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .. import sizes
@@ -11,7 +10,6 @@ from ..errors import SpecError
 from ..graph import Graph, Node, subgraphs, topological
 from ..loops import Kernel
 from ..ops.names import RESERVED
-from ..passes.rewrite import rebuild, same
 from ..program import (
     Arg,
     Buffer,
@@ -33,12 +31,15 @@ from .access import accesses, domain_of
 from .blocks import BlockLowering
 from .columns import ColumnLowering
 from .control import ControlLowering
+from .element_lowering import ElementLowering, Joined, WriteLowering
+from .elements import Write, element_loop
 from .group_lowering import GroupLowering
 from .maps import MapLowering
 from .nest import Nest, Storage
 from .panels import PanelLowering
 from .partition import Group, is_buffer, partition
 from .rows import RowLowering
+from .separate import separate_carried, separate_outputs
 from .sequential import ExtremeLowering, ScanLowering
 
 MATMUL = Routine(
@@ -297,6 +298,35 @@ class Scheduler:
         if group.kind == "library":
             self._library(group)
             return
+        self._kernels(lambda status: self._lowering(group, self._nest(status), roots, status).lower())
+
+    def lower_elements(self, node: Node, places: Sequence[Storage]) -> None:
+        """Add the kernel of a loop that every element walks on its own."""
+        loop = element_loop(node)
+        assert loop is not None
+
+        def lower(status: object) -> list[Kernel]:
+            nest = self._nest(status)
+            joined = Joined(node, loop, self.storage, places, nest.fresh("step"))
+            nest.graph, nest.storage = joined.graph, joined.storage
+            (kernel,) = ElementLowering(joined, nest, places).lower()
+            kernel.computed = {}  # numbers of another graph's nodes
+            return [kernel]
+
+        self._kernels(lower)
+
+    def lower_write(self, write: Write, place: Storage, stored: dict[int, Storage]) -> None:
+        """Add the kernel that writes a stored value into an array, at stored positions."""
+
+        def lower(status: object) -> list[Kernel]:
+            nest = self._nest(status)
+            nest.storage = stored
+            return WriteLowering(write, place, nest, stored).lower()
+
+        self._kernels(lower)
+
+    def _kernels(self, lower: Callable[[object], Sequence[Kernel]]) -> None:
+        """Add kernels and their calls, and raise what they find."""
         statuses: dict[tuple[str, str], Storage] = {}
 
         def status(message: str, exception: str = "IndexError") -> Storage:
@@ -305,8 +335,7 @@ class Scheduler:
                 statuses[message, exception] = Storage(number, self._name("status"), "i64", (3,), False)
             return statuses[message, exception]
 
-        nest = self._nest(status)
-        for kernel in self._lowering(group, nest, roots, status).lower():
+        for kernel in lower(status):
             self._call(kernel)
         for (message, exception), place in statuses.items():
             self.instructions.append(RaiseIf(place.buffer, exception, message))
@@ -391,45 +420,6 @@ def _folds_once(group: Group) -> bool:
         return False
     seen = {n.number for f in inner for n in topological(f.operands)}
     return not folds & seen
-
-
-def separate_outputs(graph: Graph) -> None:
-    """Give each output an array of its own, also inside loops: arguments, constants, views and repeats are copied."""
-    for node in graph.nodes():
-        for inner in subgraphs(node):
-            separate_outputs(inner)
-    seen: set[int] = set()
-    for k, node in enumerate(graph.outputs):
-        if is_buffer(node) or node.number in seen or node.op.kind == "reshape" or _is_carried(node):
-            node = graph.apply("cast", (node,), node.where, dtype=node.dtype.name, copy=k)
-            graph.outputs[k] = node
-        seen.add(node.number)
-
-
-def _is_carried(node: Node) -> bool:
-    """A result that lies where a loop's steps read and write it; others can be written where they are wanted."""
-    return node.op.kind == "result" and node.params["index"] < node.operands[0].params.get("carried", 0)
-
-
-def separate_carried(graph: Graph) -> Graph:
-    """Give each value that a loop carries memory of its own, to start from and to write the steps into.
-
-    before   %2 = while(%0, carried=1)
-    after    %1 = cast(%0, copy=carry:0);  %2 = while(%1, carried=1)
-    """
-    numbers = itertools.count()
-
-    def rule(new: Graph, node: Node, operands: tuple[Node, ...]) -> Node:
-        if node.op.name in ("while", "loop"):
-            first = 2 if node.op.name == "loop" else 0
-            started = list(operands)
-            for k in range(first, first + node.params["carried"]):
-                tag = f"carry:{next(numbers)}"
-                started[k] = new.apply("cast", (operands[k],), node.where, dtype=node.operands[k].dtype.name, copy=tag)
-            operands = tuple(started)
-        return same(new, node, operands)
-
-    return rebuild(graph, rule)
 
 
 def _size_names(graph: Graph) -> set[str]:

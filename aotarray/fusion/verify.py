@@ -64,8 +64,10 @@ class _Walk:
                 self.stored.add(statement.array)
             elif isinstance(statement, For):
                 self.loop(statement, defined, loops)
-            else:
+            elif isinstance(statement, If):
                 self.choice(statement, defined, loops)
+            elif not loops:
+                raise self.fail("break", "there is no loop to leave")
         return defined
 
     def loop(self, loop: For, defined: set[str], loops: tuple[str, ...]) -> None:

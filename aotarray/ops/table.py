@@ -30,6 +30,7 @@ class Op:
     reduce       folds axes away;  argreduce: position of an extreme along one axis
     scan         running fold along one axis
     gather, concat, update: data movement decided per element
+    put          its first operand with the second at positions, int64 scalars, along some axes
     library      a call of a routine on whole arrays: matmul, or `call` of any `Routine`, of which the node is
                  one result
     control      a loop or a choice, with graphs among its parameters; `result` is one of its values
@@ -97,6 +98,7 @@ _op("cumprod",          "scan",      1, np.cumprod)
 _op("gather",           "gather",    None)
 _op("concat",           "concat",    None, np.concatenate)
 _op("update",           "update",    2)
+_op("put",              "put",       None)
 _op("matmul",           "library",   2, np.matmul)
 _op("call",             "library",   None)
 _op("parameter",        "leaf",      0)

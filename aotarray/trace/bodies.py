@@ -144,4 +144,4 @@ def _raises(node: Node) -> bool:
     """True for what raises for some values, or may hold such."""
     if node.op.kind == "control":
         return any(_raises(n) for g in subgraphs(node) for n in g.nodes())
-    return node.op.kind == "gather" or node.op.name == "guard"
+    return node.op.kind in ("gather", "put") or node.op.name == "guard"

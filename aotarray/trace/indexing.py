@@ -115,12 +115,7 @@ def _fitted(place: Target, value: Node) -> Node:
 
 
 def _write_at(x: Tracer, indices: dict[int, Node], value: Any) -> None:
-    """`x[..., i, ...] = value` with traced integers `i`: the value where the position is theirs, else what is there.
-
-    This looks at the whole array; where a loop fills one along its first axis, `scan` writes in place.
-    """
-    from .ufuncs import select
-
+    """`x[..., i, ...] = value` with traced integers `i`."""
     trace, graph, shape = x._trace, x._trace.graph, x.node.shape
     rest = tuple(d for a, d in enumerate(shape) if a not in indices)
     node = promote.cast(trace, promote.node_of(trace, value), x.dtype)
@@ -128,17 +123,8 @@ def _write_at(x: Tracer, indices: dict[int, Node], value: Any) -> None:
         node = views.drop_axes(node.shape, (0,)).read(graph, node)
     promote.broadcast_shapes(trace, [rest, node.shape], "assignment")
     node = promote.broadcast_node(trace, node, rest)
-    node = views.insert_axes(rest, sorted(indices)).read(graph, node)
-    place: Node | None = None
-    for axis, index in sorted(indices.items()):
-        along = graph.apply("iota", length=shape[axis])
-        along = views.insert_axes(along.shape, range(axis)).read(graph, along)
-        at = gather(trace, along, {axis: index}, axis)  # counted from the start, and checked
-        along = views.insert_axes(along.shape, range(axis + 1, len(shape))).read(graph, along)
-        at = views.insert_axes(at.shape, range(axis, len(shape))).read(graph, at)
-        hit = promote.elementwise(trace, promote.OPS["equal"], (along, at))
-        place = hit if place is None else promote.elementwise(trace, promote.OPS["logical_and"], (place, hit))
-    x.write(Tracer.of(trace, select(trace, place, node, x.node)))
+    axes = tuple(sorted(indices))
+    x.write(Tracer.of(trace, graph.apply("put", (x.node, node, *(indices[a] for a in axes)), here(), axes=axes)))
 
 
 def is_mask(key: Any, x: Tracer) -> bool:
