@@ -685,7 +685,7 @@ def test_stacks_and_choices_lie_in_the_results():
 
     check(whole, lambda x, p: (x * 2 + p, x + 1 if p > 0 else x), np.arange(12.0).reshape(3, 4), 2.0)
     names = [k.name for k in aotarray.lower(whole, np.ones((3, 4)), 1.0).plan.kernels]
-    assert len(names) == 6  # two bounds, a row, the choice and its two functions
+    assert len(names) == 4  # all rows, the choice and its two functions
     outs = np.full((8, 3), np.nan), np.full((3, 4), np.nan)
     x = np.arange(12.0).reshape(3, 4)
     aotarray.jit(whole)(x, 1.0, out=(outs[0][::2].T, outs[1]))

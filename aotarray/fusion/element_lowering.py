@@ -24,7 +24,9 @@ from .partition import Group
 #: elements of a block
 BLOCK = 128
 #: what a loop is taken to step through where that is known at run time only
-TYPICAL_STEPS = 64
+TYPICAL_STEPS = 16384
+#: how much longer an operation takes where each waits for the one before, and runs on one element
+LATENCY = 8
 
 
 class Joined:
@@ -61,6 +63,17 @@ class Joined:
                 made[inner.number] = self._joined(inner, [made[o.number] for o in inner.operands])
         self.outputs = [made[o.number] for o in body.outputs]
         self.writes = {k: writes(self.outputs[k], self.carried[k]) or () for k in loop.tracks}
+
+    def moves(self, node: Node) -> bool:
+        """True for a view or an update whose place depends on the step."""
+        dims = node.params["map"] if node.op.kind == "view" else ()
+        if node.op.kind == "update":
+            dims = [start for start, *_ in node.params["region"]]
+        return any(self.step in sizes.names(d) for d in dims)
+
+    def positions(self) -> list[Node]:
+        """The positions of writes that are values."""
+        return [i for found in self.writes.values() for w in found for i in w.index if isinstance(i, Node)]
 
     def _from_outside(self, node: Node, outer: dict[int, Storage]) -> Node:
         """A node of the graph around the loop: as memory, or with what it is computed of."""
@@ -249,6 +262,7 @@ class ElementLowering(GroupLowering):
             self._blocks()
         else:
             self._one_by_one()
+            nest.cost *= LATENCY
         joined = self.joined
         steps: Dim = TYPICAL_STEPS
         if joined.low is not None and joined.high is not None:
@@ -289,6 +303,7 @@ class ElementLowering(GroupLowering):
             for name, part in zip(state.names, self._names(value), strict=True):
                 nest.emit(Let(name, part))
         scope = self._open_steps()
+        self._pin(scope, {joined.carried[k].number for k in self.loop.states})
         for state in self.states:
             node = joined.carried[state.number]
             scope.memo[node.number, self.at(node, self.all)] = self._wide(state.names)
@@ -321,9 +336,17 @@ class ElementLowering(GroupLowering):
             loop = For(step, f"{end} - 1", f"{low} - 1", step="-1")
         scope = nest.open(loop)
         scope.memo[joined.counter.number, ()] = f"int64({step})"
-        for k in self.loop.tracks:  # what lies there changes from step to step
-            nest.pinned[joined.carried[k].number] = scope
+        self._pin(scope, {joined.counter.number, *(joined.carried[k].number for k in joined.writes)})
         return scope
+
+    def _pin(self, scope: Scope, changing: set[int]) -> None:
+        """Have what depends on these nodes, or on the counter as an index, computed in the scope."""
+        roots = [*self.joined.outputs, *self.joined.positions()]
+        for node in topological(roots):
+            depends = any(o.number in changing for o in node.operands)
+            if node.number in changing or depends or self.joined.moves(node):
+                changing.add(node.number)
+                self.nest.pinned[node.number] = scope
 
     def _step(self) -> dict[int, tuple[str, ...]]:
         """One step: all values first, then what it writes; the new states."""
@@ -373,6 +396,7 @@ class ElementLowering(GroupLowering):
         if moved:
             nest.emit(Let(moved, "False"))
         scope = nest.open(For(element, block, stop))
+        self._pin(scope, {joined.carried[k].number for k in self.loop.states})
         for state in self.states:
             node = joined.carried[state.number]
             state.names = tuple(self._names(nest.load(p, own, scope))[0] for p in state.scratch)
@@ -396,13 +420,9 @@ class ElementLowering(GroupLowering):
 
     def _may_settle(self) -> bool:
         """True when a step that changes nothing is the last that could: each does the same with the states."""
-        used = {n.number for n in topological(self.joined.outputs)}
-        steps = any(
-            self.joined.step in str(n.params.get("map", "")) for n in topological(self.joined.outputs)
-        )
-        return (
-            not self.loop.tracks and not self.stacks and self.joined.counter.number not in used and not steps
-        )
+        nodes = topological(self.joined.outputs)
+        counted = any(n is self.joined.counter or self.joined.moves(n) for n in nodes)
+        return not self.loop.tracks and not self.stacks and not counted
 
     def _differs(self, old: str, new: str, code: str) -> str:
         if code[0] != "f":

@@ -85,7 +85,7 @@ class Nest:
         self.counter = 0
         self.ops: dict[str, int] = {}
         self.computed: dict[int, int] = {}
-        #: stored nodes that change while the loop of a scope runs
+        #: nodes that depend on what changes while the loop of a scope runs
         self.pinned: dict[int, Scope] = {}
 
     # -- names and parameters -----------------------------------------------------------------
@@ -321,7 +321,7 @@ class Nest:
             "concat": self._concat, "update": self._update, "put": self._put, "gather": self._gather,
             "reduce": self._inline_reduce,
         }[kind]  # fmt: skip
-        return rule(node, index)
+        return self._built(home, lambda: rule(node, index))
 
     def _leaf(self, node: Node, index: Index, home: Scope) -> Value:
         name = node.op.name
@@ -417,9 +417,8 @@ class Nest:
     def _as_value(self, names: tuple[str, ...]) -> Value:
         return (names[0], names[1]) if len(names) == 2 else names[0]
 
-    def _at_home(self, index: Index, build: Callable[[], Value]) -> Value:
-        """Build in the scope where `index` is defined, as if its inner loops were not open."""
-        home = self._home(index)
+    def _built(self, home: Scope, build: Callable[[], Value]) -> Value:
+        """Build in an enclosing scope, as if its inner loops were not open."""
         depth = self.scopes.index(home)
         inner = self.scopes[depth + 1 :]
         del self.scopes[depth + 1 :]
@@ -431,9 +430,6 @@ class Nest:
             self.scopes.extend(inner)
 
     def _concat(self, node: Node, index: Index) -> Value:
-        return self._at_home(index, lambda: self._concat_here(node, index))
-
-    def _concat_here(self, node: Node, index: Index) -> Value:
         self.pure = False
         names = self._result_names(node)
         axis = node.params["axis"]
@@ -453,9 +449,6 @@ class Nest:
         return self._as_value(names)
 
     def _update(self, node: Node, index: Index) -> Value:
-        return self._at_home(index, lambda: self._update_here(node, index))
-
-    def _update_here(self, node: Node, index: Index) -> Value:
         self.pure = False
         conditions, at = update_index(node, index)
         base, value = node.operands
@@ -476,9 +469,6 @@ class Nest:
         return self._as_value(names)
 
     def _put(self, node: Node, index: Index) -> Value:
-        return self._at_home(index, lambda: self._put_here(node, index))
-
-    def _put_here(self, node: Node, index: Index) -> Value:
         self.pure = False
         base, value, *positions = node.operands
         axes = node.params["axes"]
@@ -525,9 +515,6 @@ class Nest:
         return home.positions[key]
 
     def _gather(self, node: Node, index: Index) -> Value:
-        return self._at_home(index, lambda: self._gather_here(node, index))
-
-    def _gather_here(self, node: Node, index: Index) -> Value:
         self.pure = False
         at, rest = gather_split(node, index)
         x, *indices = node.operands
@@ -562,9 +549,6 @@ class Nest:
         return self._as_value(names)
 
     def _inline_reduce(self, node: Node, index: Index) -> Value:
-        return self._at_home(index, lambda: self._inline_reduce_here(node, index))
-
-    def _inline_reduce_here(self, node: Node, index: Index) -> Value:
         """A fold of a few elements, written out; it starts from the first, in NumPy's order."""
         self.pure = False
         operand = node.operands[0]
