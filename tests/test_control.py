@@ -719,7 +719,7 @@ def test_other_threads_run_beside_a_loop():
     compiled = aotarray.jit(lambda n: aotarray.fori_loop(0, n, lambda i, s: s * 0.5 + i, 0.0))
     compiled(3)
     done = threading.Event()
-    thread = threading.Thread(target=lambda: (compiled(3_000_000), done.set()))
+    thread = threading.Thread(target=lambda: (compiled(60_000_000), done.set()))
     thread.start()
     turns = 0
     while not done.is_set() and turns < 100:
