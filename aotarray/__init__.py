@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aotarray import debug as debug
     from aotarray import errors as errors
     from aotarray import numpy as numpy
     from aotarray import random as random
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from aotarray.trace.control import scan as scan
     from aotarray.trace.control import switch as switch
     from aotarray.trace.control import while_loop as while_loop
+    from aotarray.trace.effects import check as check
 
 __version__ = "0.1.0"
 
@@ -39,6 +41,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "AotarrayError": "aotarray.errors",
     "build": "aotarray.api",
+    "check": "aotarray.trace.effects",
     "cond": "aotarray.trace.control",
     "default_device": "aotarray.api",
     "device_put": "aotarray.api",
@@ -56,7 +59,7 @@ _NAMES = {
     "trim_memory": "aotarray.api",
     "while_loop": "aotarray.trace.control",
 }
-_MODULES = ("errors", "numpy", "random")
+_MODULES = ("debug", "errors", "numpy", "random")
 
 __all__ = ["__version__", *_NAMES, *_MODULES]
 

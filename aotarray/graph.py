@@ -63,12 +63,14 @@ def axis_name(axis: int) -> str:
 class Graph:
     """A traced function: nodes in the order they were made, inputs and outputs, captured constants.
 
-    Loops and choices hold graphs too: of what they do, with their operands as inputs.
+    Loops and choices hold graphs too: of what they do, with their operands as inputs. `effects` happen in order: nodes
+    of kind effect, and loops and choices with such inside.
     """
 
     name: str = "function"
     inputs: list[Node] = field(default_factory=list)
     outputs: list[Node] = field(default_factory=list)
+    effects: list[Node] = field(default_factory=list)
     constants: list[np.ndarray] = field(default_factory=list)
     input_names: list[str] = field(default_factory=list)
     #: relations of sizes that must hold: (relation, a, b, message)
@@ -140,7 +142,12 @@ class Graph:
 
     def nodes(self) -> list[Node]:
         """The live nodes, operands before users, in a deterministic order."""
-        return topological(self.outputs)
+        return topological(self.results)
+
+    @property
+    def results(self) -> list[Node]:
+        """What the graph is for: its effects in order, and its outputs."""
+        return [*self.effects, *self.outputs]
 
 
 def literal_value(node: Node) -> Any:
@@ -155,6 +162,11 @@ def subgraphs(node: Node) -> list[Graph]:
     if node.op.name == "branch":
         return list(node.params["branches"])
     return [node.params[name] for name in ("cond", "body") if name in node.params]
+
+
+def has_effects(node: Node) -> bool:
+    """True for an effect, and for a loop or choice with one inside."""
+    return node.op.kind == "effect" or any(graph.effects for graph in subgraphs(node))
 
 
 def topological(outputs: Iterable[Node]) -> list[Node]:

@@ -219,7 +219,27 @@ def _call(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) ->
     return np.asarray(found[node.params["result"]])
 
 
+def _filled(node: Node, operands: Sequence[np.ndarray]) -> str:
+    """The text of an effect: values without axes are NumPy scalars, or Python numbers where they are weak."""
+    nodes = node.operands[len(node.operands) - len(operands) :]
+    values = [x.item() if n.type.weak else x[()] for n, x in zip(nodes, operands, strict=True)]
+    text: str = node.params["text"]
+    return text.format(*values)
+
+
+def _check(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:
+    if not operands[0]:
+        raise getattr(builtins, node.params["exception"])(_filled(node, operands[1:]))
+    return True
+
+
+def _print(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:
+    print(_filled(node, operands))
+    return True
+
+
 _RULES: dict[str, Any] = {
+    "check": _check, "print": _print,
     "while": _while, "loop": _loop, "branch": _branch,
     "result": lambda node, operands, env: operands[0][node.params["index"]],
     "call": _call,

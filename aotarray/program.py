@@ -153,6 +153,20 @@ class RaiseIf:
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """A check or a print: `text.format(*values)` is raised as the built-in `exception`, or printed where that is "".
+
+    Nothing happens where the b1 scalar in buffer `condition` is true (-1: there is none). A value is a buffer and
+    whether it is a Python number; other buffers of rank 0 are NumPy scalars.
+    """
+
+    condition: int
+    exception: str
+    text: str
+    values: tuple[tuple[int, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Jump:
     """Go on with instruction number `target`; the number after the last one ends the program."""
 
@@ -217,7 +231,7 @@ class LoopNext:
 
 
 Instruction = Union[
-    KernelCall, LibraryCall, RaiseIf, Jump, JumpUnless, JumpTable, Swap, Point, LoopBegin, LoopNext
+    KernelCall, LibraryCall, RaiseIf, Effect, Jump, JumpUnless, JumpTable, Swap, Point, LoopBegin, LoopNext
 ]
 
 #: A tree of arguments or results: ("leaf", i), ("none",), ("tuple", children), ("list", children),

@@ -29,7 +29,7 @@ def _lines(graph: Graph, title: str, indent: str = "") -> Iterator[str]:
         if node.op.name == "input":
             continue
         text = f"{indent}  {number[node.number]} = {_call(node, number)}"
-        text += f" : {node.type}" if node.op.kind != "control" else ""
+        text += f" : {node.type}" if node.op.kind not in ("control", "effect") else ""
         yield f"{text:<72}  # {node.where}" if node.where.line else text
         for name, inner in _inside(node):
             yield from _lines(inner, name, f"{indent}    ")
@@ -58,6 +58,8 @@ def _call(node: Node, number: Mapping[int, str]) -> str:
         routine = node.params["routine"]
         part = f"[{node.params['result']}]" if routine.returns == "several" else ""
         return re.sub(r"%(\d+)", lambda found: operands[int(found[1])], str(routine)) + part
+    if node.op.kind == "effect":
+        return f"{node.op.name}({', '.join([*operands, repr(node.params['text'])])})"
     inner = {"branches", "body", "cond"} if node.op.kind == "control" else set()
     params = [f"{k}={_param(v)}" for k, v in sorted(node.params.items()) if k not in inner]
     return f"{node.op.name}({', '.join(operands + params)})"

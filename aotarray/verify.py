@@ -9,10 +9,10 @@ import numpy as np
 
 from . import sizes
 from .errors import VerifyError
-from .graph import Graph, Node, axis_name, elementwise_dtype, subgraphs
+from .graph import Graph, Node, axis_name, elementwise_dtype, has_effects, subgraphs
 from .ops import OPS
 from .sizes import Dim
-from .types import is_supported
+from .types import ArrayType, is_supported
 
 _RELATIONS = ("eq", "ne", "ge")
 
@@ -78,6 +78,9 @@ def _verify_interface(graph: Graph, known: frozenset[str]) -> None:
         raise VerifyError(f"{graph.name}: {len(graph.inputs)} inputs but {len(graph.input_names)} names")
     for index, node in enumerate(graph.inputs):
         _check(node, node.op.name == "input" and node.params == {"index": index}, f"it is not input {index}")
+    live = graph.nodes()
+    for node in live:
+        _check(node, has_effects(node) == (node in graph.effects), "it is among effects just if it has any")
     for relation, a, b, _ in graph.checks:
         if relation not in _RELATIONS:
             raise VerifyError(f"{graph.name}: no relation {relation} of sizes")
@@ -358,6 +361,14 @@ def _library(node: Node, graph: Graph, known: frozenset[str]) -> None:
         _check(node, (base.dtype, base.shape) == (node.dtype, node.shape), "it has the type of what it changes")
 
 
+def _effect(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    _check(node, node in graph.effects, "it is not among the effects of its graph")
+    _check(node, node.type == ArrayType(np.dtype(bool), ()), "an effect has the type of nothing")
+    if node.op.name == "check":
+        fine = len(node.operands) > 0 and _types(node.operands[:1]) == [(np.dtype(bool), ())]
+        _check(node, fine, "it checks a bool scalar")
+
+
 def _control(node: Node, graph: Graph, known: frozenset[str]) -> None:
     name, types = node.op.name, [(o.dtype, o.shape) for o in node.operands]
     if name == "branch":
@@ -410,5 +421,5 @@ def _result(node: Node, graph: Graph, known: frozenset[str]) -> None:
 _KINDS: dict[str, Callable[[Node, Graph, frozenset[str]], None]] = {
     "leaf": _leaf, "elementwise": _elementwise, "view": _view, "reshape": _reshape, "reduce": _reduce,
     "argreduce": _argreduce, "scan": _scan, "gather": _gather, "concat": _concat, "update": _update, "put": _put,
-    "library": _library, "control": _control, "result": _result,
+    "library": _library, "control": _control, "result": _result, "effect": _effect,
 }  # fmt: skip

@@ -13,6 +13,7 @@ from aotarray.compiler import source_of
 from aotarray.fusion.schedule import Plan
 from aotarray.program import (
     Buffer,
+    Effect,
     Jump,
     JumpTable,
     JumpUnless,
@@ -96,9 +97,21 @@ def run_plain(
                 if status[0]:
                     kind = getattr(builtins, instruction.exception)
                     raise kind(instruction.message.replace("{value}", str(status[1])))
+            elif isinstance(instruction, Effect):
+                _effect(instruction, state)
             else:
                 at = _control(instruction, state.arrays, at)
     return [state.arrays[b] for b in plan.program.outputs]
+
+
+def _effect(effect: Effect, state: _State) -> None:
+    if effect.condition >= 0 and state.arrays[effect.condition]:
+        return
+    arrays = [(state.arrays[b], weak) for b, weak in effect.values]
+    text = effect.text.format(*(a.item() if weak else a[()] for a, weak in arrays))
+    if effect.exception:
+        raise getattr(builtins, effect.exception)(text)
+    print(text)
 
 
 def _library(call: LibraryCall, state: _State) -> None:

@@ -16,7 +16,7 @@ LAYERS = [
     {"ops"},
     {"graph", "verify", "show"},
     {"interpret"},
-    {"trace", "numpy", "random", "signature"},
+    {"trace", "numpy", "random", "debug", "signature"},
     {"passes"},
     {"fusion", "loops", "program"},
     {"emit"},

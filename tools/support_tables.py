@@ -102,6 +102,7 @@ def supported_page() -> str:
         "| Operators | `+ - * / // % ** @ & \\| ^ ~ << >> < <= > >= == !=`, `abs`, `divmod`, `round`, in place too |",
         "| Indexing | integers, slices, `None`, `...`, integer arrays, masks; reading and writing |",
         f"| Control flow, of `aotarray` | {listed(control.__all__)} |",
+        "| Diagnostics, of `aotarray` | `check`, `debug.print` ([diagnostics.md](diagnostics.md)) |",
         "", "## With limits", "| | |", "|---|---|",
     ]  # fmt: skip
     lines += [f"| {what} | {limit} |" for what, limit in LIMITS]

@@ -95,7 +95,7 @@ def operand_uses(node: Node, index: Index) -> list[tuple[Node, Index]]:
             read.insert(axis, sizes.name(f"?{node.number}.{axis}"))
         x = node.operands[0]
         return [(x, settled(x, tuple(read))), *((o, indices) for o in node.operands[1:])]
-    if kind in ("reshape", "library", "control", "result"):
+    if kind in ("reshape", "library", "control", "result", "effect"):
         return [(o, squeezed(o.shape)) for o in node.operands]
     return []
 

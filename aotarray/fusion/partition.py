@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .. import sizes
-from ..graph import Graph, Node
+from ..graph import Graph, Node, has_effects
 from ..sizes import Dim
 from .access import (
     Access,
@@ -46,7 +46,7 @@ Use = tuple[int, Branch, Index]
 class Group:
     """Roots that share one loop nest over `domain`; `reduced` are the domain axes that are folded."""
 
-    kind: str  # "loop", "scan", "argreduce", "library", "alias", "control"
+    kind: str  # "loop", "scan", "argreduce", "library", "alias", "control", "effect"
     domain: tuple[Dim, ...]
     reduced: tuple[int, ...] = ()
     roots: list[Node] = field(default_factory=list)
@@ -94,11 +94,15 @@ def partition(graph: Graph) -> Partition:
     roots = find_roots(graph, nodes)
     groups: list[Group] = []
     group_of: dict[int, Group] = {}
+    happened: set[int] = set()  # the group of the last effect
     for node in nodes:
         if node.op.kind == "result":
             group_of[node.number] = group_of[node.operands[0].number]
         elif node.number in roots and not is_buffer(node):
-            _place(node, roots, groups, group_of)
+            waits = bool(happened) and (has_effects(node) or _may_raise(node, roots))
+            _place(node, roots, groups, group_of, happened if waits else set())
+            if has_effects(node):
+                happened = {group_of[node.number].number}
     return Partition(_in_order(groups), roots)
 
 
@@ -106,11 +110,11 @@ def find_roots(graph: Graph, nodes: Sequence[Node]) -> set[int]:
     """The nodes that are stored, decided from users to operands."""
     roots = {o.number for o in graph.outputs}
     for node in nodes:
-        if node.op.kind in ("argreduce", "scan", "library", "control", "result") or (
+        if node.op.kind in ("argreduce", "scan", "library", "control", "result", "effect") or (
             node.op.kind == "reduce" and not inlines_reduction(node)
         ):
             roots.add(node.number)
-        if node.op.kind == "library":
+        if node.op.kind in ("library", "effect"):
             roots.update(o.number for o in node.operands)
         if node.op.kind == "control":
             roots.update(o.number for o in stored_operands(node))
@@ -184,10 +188,25 @@ def _worth_storing(node: Node, uses: int, price: int) -> bool:
     return (uses - 1) * price > STORE_PRICE * 2 and price > 3
 
 
-def _place(node: Node, roots: set[int], groups: list[Group], group_of: dict[int, Group]) -> None:
-    """Add a root to the last group that can take it, or to a new one."""
+def _may_raise(root: Node, roots: set[int]) -> bool:
+    """True where computing a root from stored values raises for some values, or may take for ever."""
+    stack, seen = [root], {root.number}
+    while stack:
+        node = stack.pop()
+        if node.op.kind in ("gather", "put", "library", "control") or node.op.name == "guard":
+            return True
+        inner = [o for o in node.operands if o.number not in roots and o.number not in seen]
+        seen.update(o.number for o in inner)
+        stack += inner
+    return False
+
+
+def _place(
+    node: Node, roots: set[int], groups: list[Group], group_of: dict[int, Group], happened: set[int]
+) -> None:
+    """Add a root to the last group that can take it, or to a new one, which runs after the groups `happened`."""
     found = accesses(node, roots)
-    needed = {group_of[a.node.number].number for a in found if a.node.number in group_of}
+    needed = {group_of[a.node.number].number for a in found if a.node.number in group_of} | happened
     candidate = _new_group(node, len(groups))
     if candidate.kind == "loop":
         for group in reversed(groups):
@@ -222,6 +241,7 @@ def _new_group(node: Node, number: int) -> Group:
     domain, reduced = domain_of(node)
     kind = {
         "library": "library", "reshape": "alias", "scan": "scan", "argreduce": "argreduce", "control": "control",
+        "effect": "effect",
     }.get(node.op.kind, "loop")  # fmt: skip
     return Group(kind, domain, reduced, number=number)
 

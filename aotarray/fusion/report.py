@@ -7,6 +7,7 @@ from ..loops import Kernel
 from ..ops import OPS
 from ..program import (
     Buffer,
+    Effect,
     Jump,
     JumpTable,
     JumpUnless,
@@ -36,6 +37,9 @@ def show_plan(plan: Plan) -> str:
             ]
         elif isinstance(instruction, RaiseIf):
             lines += [f"raise {instruction.exception} where a kernel asks for it: {instruction.message}", ""]
+        elif isinstance(instruction, Effect):
+            what = f"raise {instruction.exception} unless" if instruction.exception else "print"
+            lines += [f"{what}: {instruction.text}", ""]
         elif isinstance(instruction, LoopBegin):
             lines += ["for each number from lower to upper", ""]
         elif isinstance(instruction, LoopNext):

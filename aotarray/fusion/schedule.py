@@ -15,6 +15,7 @@ from ..program import (
     Buffer,
     Check,
     Collapse,
+    Effect,
     Instruction,
     KernelCall,
     LibraryCall,
@@ -241,6 +242,8 @@ class Scheduler:
         if group.kind == "control":
             ControlLowering(self, group.roots[0]).allocate()
             return
+        if group.kind == "effect":
+            return
         group.members = list(group.roots)
         group.roots = [r for r in group.roots if r.number in stored or r.op.kind == "reduce"]
         for root in group.roots:
@@ -298,6 +301,9 @@ class Scheduler:
         if group.kind == "library":
             self._library(group)
             return
+        if group.kind == "effect":
+            self._effect(group.roots[0])
+            return
         self._kernels(lambda status: self._lowering(group, self._nest(status), roots, status).lower())
 
     def lower_elements(self, node: Node, places: Sequence[Storage]) -> None:
@@ -347,6 +353,14 @@ class Scheduler:
         made = {root.params.get("result", 0): self.storage[root.number].buffer for root in group.roots}
         results = tuple(made.get(k, -1) for k in range(max(made) + 1))
         self.instructions.append(LibraryCall(routine.with_sizes(self.slots.slot), operands, results))
+
+    def _effect(self, node: Node) -> None:
+        values = [(self.storage[o.number].buffer, o.type.weak) for o in node.operands]
+        condition = -1
+        if node.op.name == "check":
+            condition, _ = values.pop(0)
+        exception = node.params.get("exception", "")
+        self.instructions.append(Effect(condition, exception, node.params["text"], tuple(values)))
 
     def _nest(self, status: object) -> Nest:
         number = len(self.kernels)

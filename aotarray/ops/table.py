@@ -34,6 +34,8 @@ class Op:
     library      a call of a routine on whole arrays: matmul, or `call` of any `Routine`, of which the node is
                  one result
     control      a loop or a choice, with graphs among its parameters; `result` is one of its values
+    effect       what happens at this point of the program: `check` raises where its first operand, a bool scalar,
+                 is false; `print` prints. The other operands fill the fields of `text`; listed in `Graph.effects`
     """
 
     name: str
@@ -106,6 +108,8 @@ _op("while",            "control",   None)
 _op("loop",             "control",   None)
 _op("branch",           "control",   None)
 _op("result",           "result",    1)
+_op("check",            "effect",    None)
+_op("print",            "effect",    None)
 
 # The reduce and argreduce rows carry the ufunc that folds, which is also an op of its own below.
 UFUNC_OPS.clear()

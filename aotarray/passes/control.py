@@ -16,7 +16,7 @@ def drop_results(graph: Graph) -> Graph:
     before   %2 = loop(%0, %1, ..., carried=2);  %3 = result(%2, index=1)     (the first is not needed for the second)
     after    %2 = loop(%0, %1, ..., carried=1);  %3 = result(%2, index=0)
     """
-    live: dict[int, set[int]] = {}
+    live: dict[int, set[int]] = {node.number: set() for node in graph.effects}
     for node in graph.nodes():
         if node.op.kind == "result":
             live.setdefault(node.operands[0].number, set()).add(node.params["index"])
@@ -51,7 +51,7 @@ class _Needed:
         self.lead = 1 if node.op.name == "loop" else 0
         self.results = sorted(self.live)
         while True:
-            reached = {k for g in self.graphs for k in _inputs(self.outputs(g))}
+            reached = {k for g in self.graphs for k in _inputs([*g.effects, *self.outputs(g)])}
             also = {k for k in range(self.carried) if k + self.lead in reached and k not in self.results}
             if not also:
                 break
@@ -93,9 +93,10 @@ def _part(graph: Graph, inputs: Sequence[int], outputs: Sequence[Node]) -> Graph
     """The graph with some of its inputs and outputs alone."""
     new = Graph(graph.name, hints=graph.hints)
     made = {graph.inputs[k].number: new.input(graph.inputs[k].type, graph.input_names[k]) for k in inputs}
-    for node in topological(outputs):
+    for node in topological([*graph.effects, *outputs]):
         if node.number not in made:
             operands = [made[o.number] for o in node.operands]
             made[node.number] = new.apply(node.op.name, operands, node.where, node.type, **node.params)
     new.outputs = [made[o.number] for o in outputs]
+    new.effects = [made[e.number] for e in graph.effects]
     return new

@@ -27,6 +27,7 @@ def rebuild(graph: Graph, rule: Rule, inside: bool = True) -> Graph:
             operands = tuple(made[o.number] for o in node.operands)
             made[node.number] = rule(new, _rebuilt_inside(node, rule) if inside else node, operands)
     new.outputs = [made[o.number] for o in graph.outputs]
+    new.effects = [made[e.number] for e in graph.effects]
     return new
 
 

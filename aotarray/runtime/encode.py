@@ -18,6 +18,7 @@ from aotarray.program import (
     Arg,
     Buffer,
     Collapse,
+    Effect,
     Instruction,
     Jump,
     JumpTable,
@@ -33,7 +34,7 @@ from aotarray.program import (
     Swap,
 )
 
-MAGIC = 0x2_544F41  # "AOT", format 2
+MAGIC = 0x3_544F41  # "AOT", format 3
 HEADER = 21  # words in `Header`
 ITEMSIZE = dict(zip(DTYPES, (1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16), strict=True))
 
@@ -44,7 +45,7 @@ _KINDS = ("arg", "out", "temp", "const", "alias")
 _EXCEPTIONS = ("IndexError", "ValueError", "ZeroDivisionError", "OverflowError")
 _RETURNS = ("nothing", "one", "several")
 _VALUES = ("operand", "result", "size", "none", "bool", "int", "str", "float", "all", "tuple")
-_KERNEL, _LIBRARY, _RAISE, _JUMP, _UNLESS, _TABLE, _SWAP, _POINT, _BEGIN, _NEXT = range(10)
+_KERNEL, _LIBRARY, _RAISE, _EFFECT, _JUMP, _UNLESS, _TABLE, _SWAP, _POINT, _BEGIN, _NEXT = range(11)
 _INSTRUCTION = 14  # words in `Instruction`
 
 
@@ -143,6 +144,10 @@ class _Writer:
             row = [_LIBRARY, *self.library(ins)]
         elif isinstance(ins, RaiseIf):
             row = [_RAISE, ins.buffer, _EXCEPTIONS.index(ins.exception), self.string(ins.message)]
+        elif isinstance(ins, Effect):
+            values = self.listed(_flat((buffer, int(weak)) for buffer, weak in ins.values))
+            exception = self.string(ins.exception) if ins.exception else -1
+            row = [_EFFECT, ins.condition, exception, self.string(ins.text), len(ins.values), values]
         else:
             row = self.control(ins)
         return row + [0] * (_INSTRUCTION - len(row))
@@ -251,6 +256,12 @@ class _Verifier:
             elif isinstance(ins, RaiseIf):
                 self.inside([ins.buffer], p.buffers, "raise-if of buffer")
                 self.need(p.buffers[ins.buffer].dtype == "i64", "raise-if needs an i64 buffer")
+            elif isinstance(ins, Effect):
+                if ins.condition != -1:
+                    self.scalar(ins.condition, "b1")
+                self.inside((buffer for buffer, _ in ins.values), p.buffers, "effect of buffer")
+                python = (p.buffers[buffer].dims for buffer, weak in ins.values if weak)
+                self.need(not any(python), "a Python number has axes")
             else:
                 self.control(ins)
 

@@ -58,7 +58,7 @@
 
 typedef void (*Kernel)(void *const *pointers, const int64_t *ints, void *scratch, int64_t begin, int64_t end);
 
-#define MAGIC 0x2544F41
+#define MAGIC 0x3544F41
 
 typedef struct {
     int64_t magic, words, name, strings_at;
@@ -83,6 +83,7 @@ typedef struct {
             int64_t name, base, returns, n_results, results_at, n_args, args_at, n_keywords, keywords_at;
         } library;
         struct { int64_t buffer, exception, message; } raise;
+        struct { int64_t condition, exception, text, n_values, values_at; } effect;
         struct { int64_t target; } jump;
         struct { int64_t buffer, target; } unless;
         struct { int64_t buffer, n_targets, targets_at; } table;
@@ -95,7 +96,7 @@ typedef struct {
 enum { SIZE_DIM, SIZE_CONST, SIZE_ADD, SIZE_SUB, SIZE_MUL, SIZE_FLOORDIV, SIZE_MOD, SIZE_LESSER, SIZE_GREATER };
 enum { CHECK_EQ, CHECK_NE, CHECK_GE };
 enum { BUFFER_ARG, BUFFER_OUT, BUFFER_TEMP, BUFFER_CONST, BUFFER_ALIAS };
-enum { RUN_KERNEL, RUN_LIBRARY, RUN_RAISE, RUN_JUMP, RUN_UNLESS, RUN_TABLE, RUN_SWAP, RUN_POINT, RUN_BEGIN, RUN_NEXT };
+enum { RUN_KERNEL, RUN_LIBRARY, RUN_RAISE, RUN_EFFECT, RUN_JUMP, RUN_UNLESS, RUN_TABLE, RUN_SWAP, RUN_POINT, RUN_BEGIN, RUN_NEXT };
 enum { RETURNS_NOTHING, RETURNS_ONE, RETURNS_SEVERAL };
 enum { OF_OPERAND, OF_RESULT, OF_SIZE, OF_NONE, OF_BOOL, OF_INT, OF_STR, OF_FLOAT, OF_ALL, OF_TUPLE };
 enum { B1, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128, DTYPES };
@@ -1564,6 +1565,48 @@ static int run_raise(const Frame *f, const Instruction *ins)
     return -1;
 }
 
+/* A buffer as Python shows it: a Python number or a NumPy scalar where it has no axes, else an array. */
+static PyObject *shown_value(const Frame *f, int64_t number, int64_t python)
+{
+    PyObject *array = buffer_array(f, number, PyBUF_READ), *value = array, *index = NULL;
+    if (array && python) value = PyObject_CallMethod(array, "item", NULL);
+    else if (array && !f->program->buffers[number].rank)
+        value = (index = PyTuple_New(0)) ? PyObject_GetItem(array, index) : NULL;
+    Py_XDECREF(index);
+    if (value != array) Py_XDECREF(array);
+    return value;
+}
+
+/* Whether a check holds, so that there is nothing to do. */
+static int effect_is_idle(const Frame *f, const Instruction *ins)
+{
+    return ins->u.effect.condition >= 0 && *(const char *)f->pointers[ins->u.effect.condition];
+}
+
+/* Fills the text and prints it, or raises it. */
+static int run_effect(const Frame *f, const Instruction *ins)
+{
+    const Program *p = f->program;
+    const int64_t *at = LIST(p, ins->u.effect.values_at);
+    PyObject *values = PyTuple_New(ins->u.effect.n_values), *builtins = PyImport_ImportModule("builtins");
+    PyObject *text = PyUnicode_FromString(TEXT(p, ins->u.effect.text)), *format = NULL, *filled = NULL, *target = NULL, *done = NULL;
+    if (!values || !builtins || !text) goto end;
+    for (int64_t i = 0; i < ins->u.effect.n_values; i++, at += 2) {
+        PyObject *value = shown_value(f, at[0], at[1]);
+        if (!value || PyTuple_SetItem(values, i, value) < 0) goto end;
+    }
+    if (!(format = PyObject_GetAttrString(text, "format")) || !(filled = PyObject_Call(format, values, NULL))) goto end;
+    int raises = ins->u.effect.exception >= 0;
+    if (!(target = PyObject_GetAttrString(builtins, raises ? TEXT(p, ins->u.effect.exception) : "print"))) goto end;
+    if (raises) PyErr_SetObject(target, filled);
+    else done = PyObject_CallFunctionObjArgs(target, filled, NULL);
+end:;
+    int rc = done ? 0 : -1;
+    PyObject *held[] = {values, builtins, text, format, filled, target, done};
+    for (int i = 0; i < COUNT(held); i++) Py_XDECREF(held[i]);
+    return rc;
+}
+
 /* The memory of a source, or of one of its rows. */
 static void run_point(Frame *f, const Instruction *ins)
 {
@@ -1660,10 +1703,11 @@ static int run_instructions(Frame *f)
         }
         i++;
         if (ins->kind == RUN_RAISE && !*(const int64_t *)f->pointers[ins->u.raise.buffer]) continue;
+        if (ins->kind == RUN_EFFECT && effect_is_idle(f, ins)) continue;
         if (released) PyEval_RestoreThread(released);
         released = NULL;
         held = 0;
-        rc = ins->kind == RUN_LIBRARY ? run_library(f, ins) : run_raise(f, ins);
+        rc = ins->kind == RUN_LIBRARY ? run_library(f, ins) : ins->kind == RUN_RAISE ? run_raise(f, ins) : run_effect(f, ins);
     }
     if (released) PyEval_RestoreThread(released);
     return rc;

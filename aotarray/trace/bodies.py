@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ..errors import LeakError
-from ..graph import Graph, Node, SourceLine, subgraphs, topological
+from ..graph import Graph, Node, SourceLine, has_effects, subgraphs, topological
 from ..sizes import Dim
 from ..types import ArrayType
 from . import promote
@@ -23,6 +25,8 @@ from .views import Affine, axes
 
 #: what does not change and costs at most this many additions is computed in each step
 CHEAP = 3
+#: the type of what has no value of its own
+NOTHING = ArrayType(np.dtype(bool), ())
 
 
 @dataclass
@@ -34,6 +38,8 @@ class Body:
     parameters: list[Node]
     outputs: list[Node]
     structure: Structure
+    #: what the body does, in order
+    effects: list[Node]
     #: by the number of a parameter: the node outside that it always stands for
     same: dict[int, Node] = field(default_factory=dict)
 
@@ -49,7 +55,8 @@ def run(trace: Trace, types: Sequence[ArrayType], function: Callable[[Sequence[T
         leaves: list[Any] = []
         structure = flatten(function([Tracer.of(trace, n) for n in nodes]), leaves)
         outputs = [promote.node_of(trace, v) for v in leaves]
-    return Body(number, where, nodes, outputs, structure)
+        effects = trace.effects[-1]
+    return Body(number, where, nodes, outputs, structure, effects)
 
 
 def seen_as(trace: Trace, node: Node, shape: tuple[Dim, ...]) -> Node:
@@ -83,9 +90,11 @@ class _Plan:
 
     def __init__(self, trace: Trace, body: Body, start: int | None) -> None:
         self.trace, self.body = trace, body
-        refuse_leaks(trace, body.outputs, frozenset([body.number]))
-        order = topological(body.outputs)
+        results = [*body.effects, *body.outputs]
+        refuse_leaks(trace, results, frozenset([body.number]))
+        order = topological(results)
         own = {p.number for p in body.parameters}
+        effects = {e.number for e in body.effects}
         first = trace.graph.made if start is None else start
         begun = min(own, default=0) if start is None else start
         inside: dict[int, bool] = {}
@@ -103,8 +112,8 @@ class _Plan:
                 inside[k] = k in own and k not in body.same
             else:
                 stays = node.op.kind == "leaf" or k >= first or raises[k]
-                inside[k] = stays or depends[k] or price[k] <= CHEAP
-        needed = {o.number for o in body.outputs}
+                inside[k] = stays or depends[k] or price[k] <= CHEAP or k in effects
+        needed = {o.number for o in results}
         for node in reversed(order):
             if node.number in needed and inside[node.number]:
                 needed.update(o.number for o in node.operands)
@@ -130,7 +139,16 @@ class _Plan:
             operands = [made[o.number] for o in node.operands]
             made[node.number] = graph.apply(node.op.name, operands, node.where, node.type, **node.params)
         graph.outputs = [made[o.number] for o in body.outputs]
+        graph.effects = [made[e.number] for e in body.effects]
         return graph
+
+
+def record(trace: Trace, op: str, operands: Sequence[Node], where: SourceLine, **params: Any) -> Node:
+    """The node of a loop or a choice, after all that happened before it."""
+    node = trace.graph.apply(op, operands, where, NOTHING, **params)
+    if has_effects(node):
+        trace.effects[-1].append(node)
+    return node
 
 
 def _price(node: Node) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import sizes
 from ..errors import LeakError, SizeError
-from ..graph import Graph, SourceLine
+from ..graph import Graph, Node, SourceLine
 from ..sizes import Dim
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -40,6 +40,8 @@ class Trace:
         self.thread = threading.get_ident()
         #: the bodies of loops and choices that are being traced, outermost first
         self.bodies: list[int] = []
+        #: what each of them does in order, after what the function does outside of all
+        self.effects: list[list[Node]] = [self.graph.effects]
         self._bodies = 0
         self._warned = False
 
@@ -49,10 +51,12 @@ class Trace:
         self._bodies += 1
         number = self._bodies
         self.bodies.append(number)
+        self.effects.append([])
         try:
             yield number
         finally:
             self.bodies.pop()
+            self.effects.pop()
 
     def note_length(self) -> None:
         """Warn, once, when so much is recorded that it must be a long loop in Python."""

@@ -24,7 +24,6 @@ from .size_value import SizeValue, wrap
 from .tracer import Tracer
 from .trees import Structure, flatten, leaf_names
 
-_NOTHING = ArrayType(np.dtype(bool), ())
 _COUNT = ArrayType(np.dtype(np.int64), (), True)
 _INT64 = np.dtype(np.int64)
 
@@ -253,9 +252,7 @@ class _Carry:
     ) -> Any:  # fmt: skip
         """The loop's node, and its results nested as the body returns them."""
         carried = [self.nodes[k] for k in self.kept]
-        made = self.trace.graph.apply(
-            op, [*bounds, *carried, *rest], where, _NOTHING, carried=len(carried), **params
-        )
+        made = bodies.record(self.trace, op, [*bounds, *carried, *rest], where, carried=len(carried), **params)
         new = _results(self.trace, made, [*(n.type for n in carried), *stacks])
         values = [next(new) if k in self.kept else Tracer.of(self.trace, n) for k, n in enumerate(self.nodes)]
         return self.found.rebuild(iter([*values, *new]))
@@ -364,7 +361,7 @@ def _choose(
     for k, name in enumerate(leaf_names(first, "result")):
         _unify(trace, what, where, name, k, found)
     outs, captured = bodies.extract(trace, found, start)
-    made = trace.graph.apply("branch", [index, *captured], where, _NOTHING, branches=tuple(outs))
+    made = bodies.record(trace, "branch", [index, *captured], where, branches=tuple(outs))
     return first.rebuild(_results(trace, made, [n.type for n in found[0].outputs]))
 
 

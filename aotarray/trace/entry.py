@@ -64,7 +64,7 @@ def trace_function(
         found: list[Any] = []
         structure = flatten(result, found)
         trace.graph.outputs = [_output(trace, value, function) for value in found]
-        refuse_leaks(trace, trace.graph.outputs)
+        refuse_leaks(trace, trace.graph.results)
     return Traced(trace.graph, structure)
 
 
