@@ -19,6 +19,7 @@ from .aot.linking import find_compiler
 from .building import build, export, exports, is_module_name
 from .compile.cache import Cache
 from .graph import Graph
+from .recompilation import History, describe_instance
 from .runtime import _launcher
 from .runtime.arrays import Array
 from .runtime.devices import checked, default_device, device_put, devices
@@ -66,6 +67,8 @@ class JitFunction(_launcher.Dispatcher):
         if self._signature.is_simple:
             self._set_parameters(self._signature.names)
         self._methods: dict[int, JitFunction] = {}
+        self._history = History(self._signature.name)
+        self._instance = ""  # of the class whose method it is
 
     def __repr__(self) -> str:
         return f"<aotarray.jit {self._signature.name}>"
@@ -101,6 +104,7 @@ class JitFunction(_launcher.Dispatcher):
         method.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
         made = JitFunction(method, self._signature.static)
         made._stats = self._stats
+        made._history, made._instance = self._history, describe_instance(instance)
         return made
 
     def __reduce__(self) -> str:
@@ -172,6 +176,8 @@ class JitFunction(_launcher.Dispatcher):
                 kind = {"leaf": "single", "tuple": "tuple"}.get(entry.traced.result.kind)
                 if kind and (kind == "single" or all(c.kind == "leaf" for c in entry.traced.result.children)):
                     self._add_entry(entry.program, kind)  # type: ignore[arg-type]
+            types = [n.type for n in entry.traced.graph.inputs]
+            self._history.add(bound, types, entry.traced, self._instance)
             return entry
 
     def _compile(self, bound: Bound) -> Entry:

@@ -19,6 +19,10 @@ class UnsupportedError(TraceError, NotImplementedError):
     """An op, dtype or argument that aotarray does not support; names the op and a way round."""
 
 
+class RecompileWarning(UserWarning):
+    """One compiled function has been compiled many times; says what differs between its calls, and what to do."""
+
+
 class LeakError(TraceError):
     """A tracer was used after its trace ended, or in another trace."""
 

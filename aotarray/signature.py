@@ -29,6 +29,7 @@ class Bound:
     is_plain: bool
     #: each parameter that holds leaves, with how it nests
     parameters: list[tuple[str, Structure]]
+    statics: list[tuple[str, Any]]
     rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
 
@@ -132,7 +133,7 @@ class Signature:
         kinds = tuple((n, static_key(v)) for n, v in statics)
         nested = [(n, s) for (n, _), s in zip(named, structures, strict=True) if s is not None]
         key = (tuple(structures), kinds, positional, keywords)
-        return Bound(self.name, leaves, names, key, plain, nested, rebuild)
+        return Bound(self.name, leaves, names, key, plain, nested, statics, rebuild)
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
         assert self.parameters is not None

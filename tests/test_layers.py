@@ -24,7 +24,7 @@ LAYERS = [
     {"compile"},
     {"runtime"},
     {"aot"},
-    {"api", "building", "compiler"},
+    {"api", "building", "compiler", "recompilation"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -9,7 +9,9 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
+from typing import Literal
 
 import numpy as np
 
@@ -27,6 +29,16 @@ _SCIPY = os.path.join(os.path.dirname(os.path.dirname(_NUMPY)), "scipy") + os.se
 LONG = 10_000
 
 
+@dataclass(frozen=True)
+class Decision:
+    """What a trace took for granted of sizes, so that other sizes need another trace."""
+
+    kind: Literal["size", "condition"]
+    what: str
+    value: int | bool
+    where: SourceLine
+
+
 class Trace:
     """One call of a function with tracers.
 
@@ -42,6 +54,7 @@ class Trace:
         self.bodies: list[int] = []
         #: what each of them does in order, after what the function does outside of all
         self.effects: list[list[Node]] = [self.graph.effects]
+        self.decisions: list[Decision] = []
         self._bodies = 0
         self._warned = False
 
@@ -80,6 +93,7 @@ class Trace:
                 f"give it a fixed value in the spec, or use array operations instead, or aotarray.fori_loop"
             )
         value = sizes.evaluate(size, self.hints)
+        self.decisions.append(Decision("size", f"{size} as a Python int, for {purpose}", value, here()))
         self.graph.require("eq", size, value, f"this program was made for {size} = {{b}}, not {{a}}")
         return value
 
@@ -97,6 +111,7 @@ class Trace:
         outcome: bool = getattr(operator, relation)(
             sizes.evaluate(a, self.hints), sizes.evaluate(b, self.hints)
         )
+        self.decisions.append(Decision("condition", f"{a} {_SIGNS[relation]} {b}", outcome, here()))
         if not outcome:
             relation = _OPPOSITE[relation]
         if relation in ("lt", "le"):

@@ -17,7 +17,7 @@ from ..types import ArrayType, is_supported
 from . import functions as _functions  # fills the tables of rules
 from . import promote
 from .bodies import refuse_leaks
-from .context import Trace, active, here, running
+from .context import Decision, Trace, active, here, running
 from .masked import Masked
 from .size_value import SizeValue
 from .standins import plain_function, standing_in
@@ -30,10 +30,11 @@ _NAMES = ("n", "m", "k", "l", "p", "q", "r", "s")
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced function: its graph and how its results nest."""
+    """A traced function: its graph, how its results nest, and what of sizes it took for granted."""
 
     graph: Graph
     result: Structure
+    decisions: tuple[Decision, ...] = ()
 
 
 def trace_function(
@@ -65,7 +66,7 @@ def trace_function(
         structure = flatten(result, found)
         trace.graph.outputs = [_output(trace, value, function) for value in found]
         refuse_leaks(trace, trace.graph.results)
-    return Traced(trace.graph, structure)
+    return Traced(trace.graph, structure, tuple(trace.decisions))
 
 
 def is_tracing() -> bool:
