@@ -23,7 +23,7 @@ from .recompilation import History, describe_instance
 from .runtime import _launcher
 from .runtime.arrays import Array
 from .runtime.devices import checked, default_device, device_put, devices
-from .signature import Bound, Signature, function_name
+from .signature import Bound, Signature, function_name, refuse_unwritable
 from .trace.entry import SizeNamer, Traced, is_tracing, leaf_type, leaf_value, trace_function, write_results
 from .trace.trees import flatten, is_tree
 
@@ -56,10 +56,12 @@ class Entry:
 class JitFunction(_launcher.Dispatcher):
     """A function compiled for the types it is called with; made by `jit`."""
 
-    def __init__(self, function: Callable[..., Any], static: Sequence[str] = ()) -> None:
+    def __init__(
+        self, function: Callable[..., Any], static: Sequence[str] = (), inout: Sequence[str] = ()
+    ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
-        self._signature = Signature.of(function, static)
+        self._signature = Signature.of(function, static, inout)
         self._entries: dict[Any, list[Entry]] = {}
         self._forms: dict[Any, list[Entry]] = {}  # the same lists, by a key that is quicker to make
         self._lock = threading.RLock()
@@ -102,7 +104,7 @@ class JitFunction(_launcher.Dispatcher):
 
         signature = inspect.signature(function)
         method.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
-        made = JitFunction(method, self._signature.static)
+        made = JitFunction(method, self._signature.static, self._signature.inout)
         made._stats = self._stats
         made._history, made._instance = self._history, describe_instance(instance)
         return made
@@ -132,7 +134,7 @@ class JitFunction(_launcher.Dispatcher):
 
     def lower(self, *args: Any, **kwargs: Any) -> compiler.Lowered:
         """The function lowered for a spec string or example arguments, without running it."""
-        return lower(self._function, *args, **kwargs)
+        return lower(self, *args, **kwargs)
 
     def _slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls that the launcher's fast path does not know: new types, keywords, nested arguments."""
@@ -152,6 +154,7 @@ class JitFunction(_launcher.Dispatcher):
         entry = next((e for e in known if e.program.matches(given)), None)
         if entry is None:
             bound = self._signature.bind(args, kwargs)
+            refuse_unwritable(bound)
             bound.leaves[:] = [leaf_value(v, n) for v, n in zip(bound.leaves, bound.names, strict=True)]
             entry = self._find(bound)
             given = tuple(bound.leaves)
@@ -173,8 +176,8 @@ class JitFunction(_launcher.Dispatcher):
                 return entry
             self._entries.setdefault(bound.key, []).append(entry)
             if bound.is_plain:
-                kind = {"leaf": "single", "tuple": "tuple"}.get(entry.traced.result.kind)
-                if kind and (kind == "single" or all(c.kind == "leaf" for c in entry.traced.result.children)):
+                kind = {"leaf": "single", "tuple": "tuple", "none": "none"}.get(entry.traced.result.kind)
+                if kind and all(c.kind == "leaf" for c in entry.traced.result.children):
                     self._add_entry(entry.program, kind)  # type: ignore[arg-type]
             types = [n.type for n in entry.traced.graph.inputs]
             self._history.add(bound, types, entry.traced, self._instance)
@@ -184,7 +187,7 @@ class JitFunction(_launcher.Dispatcher):
         namer = SizeNamer()
         types = [leaf_type(v, n, namer) for v, n in zip(bound.leaves, bound.names, strict=True)]
         traced = trace_function(
-            self._function, self._signature.name, types, bound.names, bound.rebuild, namer.hints
+            self._function, self._signature.name, types, bound.names, bound.rebuild, namer.hints, bound.inout
         )
         self._stats.traces += 1
         compiled = compiler.compile_graph(traced.graph)
@@ -204,15 +207,18 @@ def _outs(out: Any, entry: Entry) -> tuple[Any, ...] | None:
 
 
 def jit(
-    function: Callable[..., Any] | None = None, *, static_argnames: str | Iterable[str] = (), device: Any = None
+    function: Callable[..., Any] | None = None, *, static_argnames: str | Iterable[str] = (),
+    inout: str | Iterable[str] = (), device: Any = None,
 ) -> Any:  # fmt: skip
     """Compile `function`, written with plain NumPy, for the types it is called with.
 
     The first call with new dtypes, ranks or static values traces and compiles it; a new size does not.
     Arguments are arrays, numbers, and tuples, lists, dicts, NamedTuples or dataclasses of them.
     `device` is one of `devices()`. `static_argnames` are parameters whose values are part of the program:
-    they must be hashable. Arrays from outside the function, and the attributes of a method's instance, are
-    copied into the program at the first call.
+    they must be hashable. `inout` are parameters, arrays or containers of arrays, that the function writes into:
+    the caller's arrays then have the new contents. They must be writable and share no memory with other arguments.
+    Arrays from outside the function, and the attributes of a method's instance, are copied into the program at
+    the first call.
     Results are ndarrays; `out=` takes an array, or a tuple of arrays, to write into.
 
     >>> import numpy as np
@@ -225,11 +231,11 @@ def jit(
     if device is not None:
         checked(device)
     if function is None:
-        return functools.partial(jit, static_argnames=static_argnames, device=device)
+        return functools.partial(jit, static_argnames=static_argnames, inout=inout, device=device)
     if not callable(function):
         raise TypeError(f"jit takes a function, not a value of type {type(function).__name__}")
     static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return JitFunction(function, static)
+    return JitFunction(function, static, (inout,) if isinstance(inout, str) else tuple(inout))
 
 
 def lower(function: Callable[..., Any], *args: Any, **kwargs: Any) -> compiler.Lowered:
@@ -246,15 +252,21 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
 
 
 def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Traced:
+    signature = Signature.of(function)
     if isinstance(function, JitFunction):
-        function = function._function
+        signature, function = function._signature, function._function
     if len(args) == 1 and isinstance(args[0], str) and not kwargs:
-        bound, types = Signature.of(function).bind_spec(args[0])
-        return trace_function(function, bound.function_name, types, bound.names, bound.rebuild, None)
-    bound = Signature.of(function).bind(args, kwargs)
+        bound, types = signature.bind_spec(args[0])
+        return trace_function(
+            function, bound.function_name, types, bound.names, bound.rebuild, None, bound.inout
+        )
+    bound = signature.bind(args, kwargs)
+    refuse_unwritable(bound)
     namer = SizeNamer()
     types = [leaf_type(v, n, namer) for v, n in zip(bound.leaves, bound.names, strict=True)]
-    return trace_function(function, bound.function_name, types, bound.names, bound.rebuild, namer.hints)
+    return trace_function(
+        function, bound.function_name, types, bound.names, bound.rebuild, namer.hints, bound.inout
+    )
 
 
 def cache() -> Cache:

@@ -122,14 +122,19 @@ def _overload(
     function: Callable[..., Any], text: str, number: int
 ) -> tuple[Plan, tuple[Overload, list[str]]]:
     """One signature of a function, lowered, and how its arguments and results nest."""
+    signature = getattr(function, "_signature", None)
     function = getattr(function, "_function", function)
-    bound, types = Signature.of(function).bind_spec(text)
+    bound, types = (signature or Signature.of(function)).bind_spec(text)
     label = bound.function_name if number == 0 else f"{bound.function_name}__{number + 1}"
-    traced = trace_function(function, label, types, bound.names, bound.rebuild, None)
+    traced = trace_function(function, label, types, bound.names, bound.rebuild, None, bound.inout)
     plan = compiler.plan_of(traced.graph)
     counter = itertools.count()
     parameters = tuple(s.tree(counter) for _, s in bound.parameters)
-    shown = ", ".join(f"{n}: {_shown(s, iter(types[_before(bound, n) :]))}" for n, s in bound.parameters)
+    shown = ", ".join(
+        f"{n}: {'inout ' if _before(bound, n) in bound.inout and s.count() else ''}"
+        f"{_shown(s, iter(types[_before(bound, n) :]))}"
+        for n, s in bound.parameters
+    )
     overload = Overload(plan.program, parameters, traced.result.tree(itertools.count()), f"({shown})")
     return plan, (overload, [n for n, _ in bound.parameters])
 

@@ -115,10 +115,11 @@ class CompiledFunction:
 def signature_of(plan: Plan) -> str:
     """The types of a plan's arguments and results: `f(x: f64[n]) -> f64[n]`."""
     inputs = ", ".join(
-        f"{n}: {i.type}" for n, i in zip(plan.graph.input_names, plan.graph.inputs, strict=True)
+        f"{n}: {'inout ' if k in plan.graph.inout else ''}{i.type}"
+        for k, (n, i) in enumerate(zip(plan.graph.input_names, plan.graph.inputs, strict=True))
     )
-    outputs = ", ".join(str(o.type) for o in plan.graph.outputs)
-    return f"{plan.graph.name}({inputs}) -> {outputs}"
+    outputs = ", ".join(map(str, plan.results))
+    return f"{plan.graph.name}({inputs}) -> {outputs or None}"
 
 
 def source_of(plan: Plan) -> str:

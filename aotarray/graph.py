@@ -77,6 +77,12 @@ class Graph:
     checks: list[tuple[str, Dim, Dim, str]] = field(default_factory=list)
     #: sizes in the call that asked for the graph: what kernels may be tuned to, never what they rely on
     hints: dict[str, int] = field(default_factory=dict)
+    #: the inputs that the function writes into, when declared so
+    inout: frozenset[int] = frozenset()
+    #: number of an output -> the inout input whose last value it is
+    written: dict[int, int] = field(default_factory=dict)
+    #: so many outputs, the last ones, are values of inout inputs alone, and not returned
+    hidden: int = 0
     _interned: dict[Any, Node] = field(default_factory=dict, repr=False)
     _constant_numbers: dict[bytes, int] = field(default_factory=dict, repr=False)
     _count: int = 0
@@ -129,6 +135,11 @@ class Graph:
         check = (relation, a, b, message)
         if check not in self.checks:
             self.checks.append(check)
+
+    @property
+    def returned(self) -> list[Node]:
+        """The outputs that the function returns."""
+        return self.outputs[: len(self.outputs) - self.hidden]
 
     @property
     def made(self) -> int:

@@ -16,10 +16,17 @@ from .sizes import Dim
 
 
 def interpret(graph: Graph, arguments: Sequence[Any]) -> list[np.ndarray]:
-    """The outputs of `graph` for concrete `arguments` (arrays or scalars, one for each input)."""
+    """What `graph` returns for concrete `arguments` (arrays or scalars, one for each input).
+
+    Inout arguments are arrays that get their new values; where such an argument is returned, it is the same object.
+    """
     arrays = [np.asarray(a, dtype=n.dtype) for a, n in zip(arguments, graph.inputs, strict=True)]
     with np.errstate(all="ignore"):
-        return [np.array(a) for a in _run(graph, arrays, bind_sizes(graph, arrays))]
+        found = [np.array(a) for a in _run(graph, arrays, bind_sizes(graph, arrays))]
+    for k, number in graph.written.items():
+        arguments[number][...] = found[k]
+        found[k] = arguments[number]
+    return found[: len(graph.returned)]
 
 
 def _run(graph: Graph, arrays: Sequence[np.ndarray], env: Mapping[str, int]) -> list[np.ndarray]:

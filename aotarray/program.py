@@ -19,13 +19,15 @@ class Arg:
     """One array or scalar argument (a leaf of the argument tree).
 
     `weak` is "" for an array of `dtype` and `rank`, or the Python type a weak scalar must have:
-    "bool", "int", "float" or "complex" (dtype then b1, i64, f64 or c128, rank 0).
+    "bool", "int", "float" or "complex" (dtype then b1, i64, f64 or c128, rank 0). An `inout` array is
+    written into: it must be writable, and share no memory with another argument or with itself.
     """
 
     name: str
     dtype: str
     rank: int
     weak: str = ""
+    inout: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ class Buffer:
     """An array the program touches; `dims` are slots.
 
     kind "arg":   argument number `index`, with the strides the caller gave (rows of the program's
-                  arguments that say `dense` are copied to C order first when they are not in it)
+                  arguments that say `dense` are copied to C order first when they are not in it, and
+                  copied back after the run when they are inout)
          "out":   output number `index`: allocated in C order, or the caller's `out=` with its strides
          "temp":  C-ordered working memory, filled with zero bytes first when `zero`
          "const": C-ordered constant at byte `index` of the constants blob
@@ -241,7 +244,11 @@ Tree = tuple  # type: ignore[type-arg]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A whole function for one signature. `kernels` are the symbol names of the compiled kernels."""
+    """A whole function for one signature.
+
+    `kernels` are the symbol names of the compiled kernels, `outputs` the buffers of what is returned: for an
+    inout argument that is returned, the argument's own, which stands for the caller's array.
+    """
 
     name: str
     args: tuple[Arg, ...]

@@ -23,7 +23,10 @@ def _lines(graph: Graph, title: str, indent: str = "") -> Iterator[str]:
     number = {node.number: f"%{k}" for k, node in enumerate(nodes)}
     for node, name in zip(graph.inputs, graph.input_names, strict=True):
         number[node.number] = name
-    arguments = ", ".join(f"{n}: {i.type}" for n, i in zip(graph.input_names, graph.inputs, strict=True))
+    arguments = ", ".join(
+        f"{n}: {'inout ' if k in graph.inout else ''}{i.type}"
+        for k, (n, i) in enumerate(zip(graph.input_names, graph.inputs, strict=True))
+    )
     yield f"{indent}{title}({arguments})"
     for node in nodes:
         if node.op.name == "input":
@@ -35,7 +38,13 @@ def _lines(graph: Graph, title: str, indent: str = "") -> Iterator[str]:
             yield from _lines(inner, name, f"{indent}    ")
     for relation, a, b, _ in graph.checks:
         yield f"{indent}  require {a} {_RELATIONS[relation]} {b}"
-    yield f"{indent}  return " + ", ".join(number[o.number] for o in graph.outputs)
+    for k, argument in sorted(graph.written.items()):
+        yield f"{indent}  {graph.input_names[argument]}[...] = {number[graph.outputs[k].number]}"
+    returned = [
+        graph.input_names[graph.written[k]] if k in graph.written else number[o.number]
+        for k, o in enumerate(graph.returned)
+    ]
+    yield f"{indent}  return " + ", ".join(returned)
 
 
 def _inside(node: Node) -> list[tuple[str, Graph]]:

@@ -14,7 +14,7 @@ from . import sizes, spec
 from .errors import SpecError
 from .ops.names import RESERVED
 from .sizes import Dim
-from .trace.trees import Structure, flatten, form
+from .trace.trees import Structure, flatten, form, leaf_names
 from .types import ArrayType
 
 
@@ -30,16 +30,25 @@ class Bound:
     #: each parameter that holds leaves, with how it nests
     parameters: list[tuple[str, Structure]]
     statics: list[tuple[str, Any]]
+    #: the leaves that the function may write into
+    inout: frozenset[int]
     rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
 
 class Signature:
-    """The parameters of a function and which of them are static."""
+    """The parameters of a function, which of them are static, and which are written into."""
 
-    def __init__(self, name: str, parameters: inspect.Signature | None, static: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        parameters: inspect.Signature | None,
+        static: tuple[str, ...],
+        inout: tuple[str, ...] = (),
+    ) -> None:
         self.name = name
         self.parameters = parameters
         self.static = static
+        self.inout = inout
         self.names = tuple(parameters.parameters) if parameters else ()
         listed = list(parameters.parameters.values()) if parameters else []
         plain, keyword_only = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
@@ -51,7 +60,9 @@ class Signature:
         self._has_form = not static or inspect.Parameter.VAR_POSITIONAL not in kinds
 
     @classmethod
-    def of(cls, function: Callable[..., Any], static: Sequence[str] = ()) -> Signature:
+    def of(
+        cls, function: Callable[..., Any], static: Sequence[str] = (), inout: Sequence[str] = ()
+    ) -> Signature:
         """Read off a function, method, partial, lambda or callable object."""
         try:
             parameters: inspect.Signature | None = inspect.signature(function)
@@ -59,12 +70,14 @@ class Signature:
             parameters = None
         if parameters is not None:
             accepts_any = any(p.kind is p.VAR_KEYWORD for p in parameters.parameters.values())
-            unknown = [s for s in static if s not in parameters.parameters]
-            if unknown and not accepts_any:
-                raise ValueError(
-                    f"static_argnames: {function_name(function)} has no parameter {unknown[0]!r}"
-                )
-        return cls(function_name(function), parameters, tuple(static))
+            for option, names in (("static_argnames", static), ("inout", inout)):
+                unknown = [s for s in names if s not in parameters.parameters]
+                if unknown and not accepts_any:
+                    raise ValueError(f"{option}: {function_name(function)} has no parameter {unknown[0]!r}")
+        both = [s for s in static if s in inout]
+        if both:
+            raise ValueError(f"{function_name(function)}: parameter {both[0]!r} cannot be static and inout")
+        return cls(function_name(function), parameters, tuple(static), tuple(inout))
 
     def form(self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Any]) -> Hashable | None:
         """Append the leaves of a call in the order of `bind`; return a key: equal ones have equal `bind` keys.
@@ -83,11 +96,13 @@ class Signature:
             key += (name, static_key(kwargs[name]) if name in self.static else form(kwargs[name], leaves))
         return len(args), *key
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any], inout: Sequence[str | int] = ()) -> Bound:
         """Name and flatten the arguments of a call; TypeError as Python gives it for a wrong call.
 
-        Parameters that are not given keep their defaults, which become part of the program.
+        Parameters that are not given keep their defaults, which become part of the program. `inout` adds names
+        and places of parameters that are written into.
         """
+        declared = {*self.inout, *inout}
         if self.parameters is None:
             named = [(f"arg{k}", v) for k, v in enumerate(args)] + list(kwargs.items())
         else:
@@ -101,7 +116,8 @@ class Signature:
         names: list[str] = []
         structures: list[Structure | None] = []
         statics: list[tuple[str, Any]] = []
-        for name, value in named:
+        written: list[int] = []
+        for place, (name, value) in enumerate(named):
             if name in self.static:
                 try:
                     hash(value)
@@ -115,8 +131,9 @@ class Signature:
             before = len(leaves)
             structure = flatten(value, leaves)
             structures.append(structure)
-            count = len(leaves) - before
-            names += [name] if structure.kind == "leaf" else [f"{name}_{k}" for k in range(count)]
+            names += leaf_names(structure, name)
+            if not declared.isdisjoint((place, name, self._collects(name))):
+                written += range(before, len(leaves))
         positional = len(args)
         keywords = tuple(kwargs)
         static_values = dict(statics)
@@ -133,7 +150,13 @@ class Signature:
         kinds = tuple((n, static_key(v)) for n, v in statics)
         nested = [(n, s) for (n, _), s in zip(named, structures, strict=True) if s is not None]
         key = (tuple(structures), kinds, positional, keywords)
-        return Bound(self.name, leaves, names, key, plain, nested, statics, rebuild)
+        return Bound(self.name, leaves, names, key, plain, nested, statics, frozenset(written), rebuild)
+
+    def _collects(self, name: str) -> str | None:
+        """The parameter `*args` that one of the names `args_0`, `args_1`, ... stands for a part of."""
+        stem, _, number = name.rpartition("_")
+        parameter = self.parameters.parameters.get(stem) if self.parameters and number.isdigit() else None
+        return stem if parameter is not None and parameter.kind is parameter.VAR_POSITIONAL else None
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
         assert self.parameters is not None
@@ -150,11 +173,8 @@ class Signature:
         given = spec.parse(text)
         positional: list[Any] = []
         named: dict[str, Any] = {}
+        inout = [k if p.name is None else p.name for k, p in enumerate(given) if p.inout]
         for parameter in given:
-            if parameter.inout:
-                raise SpecError(
-                    f"spec {text!r}: inout arguments are not compiled; write into a copy of the argument and return it"
-                )
             if parameter.name is None:
                 if named:
                     raise SpecError(f"spec {text!r}: a parameter without a name follows one with a name")
@@ -169,7 +189,7 @@ class Signature:
                     f"spec {text!r}: {self.name}() has no parameter {name!r}; it has {', '.join(parameters)}"
                 )
         try:
-            bound = self.bind(*self._templates(positional, named))
+            bound = self.bind(*self._templates(positional, named), inout)
         except TypeError as error:
             raise SpecError(f"spec {text!r} does not fit: {error}") from None
         leaves = [v if isinstance(v, ArrayType) else _default_type(v) for v in bound.leaves]
@@ -179,6 +199,21 @@ class Signature:
         self, positional: list[Any], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return tuple(_template(s) for s in positional), {n: _template(s) for n, s in named.items()}
+
+
+def refuse_unwritable(bound: Bound) -> None:
+    """Raise for an argument of a call that is to be written into and cannot be.
+
+    Which arrays share memory is seen when the program runs.
+    """
+    for k in sorted(bound.inout):
+        value, name = bound.leaves[k], bound.names[k]
+        if not isinstance(value, np.ndarray):
+            raise TypeError(
+                f"argument {name!r} is inout: it must be a numpy.ndarray, not {type(value).__name__}"
+            )
+        if not value.flags.writeable:
+            raise ValueError(f"argument {name!r} is inout, but the array is read-only")
 
 
 def static_key(value: Any) -> Hashable:

@@ -1,7 +1,7 @@
 """The spec grammar: text such as `f64[n, m], x: inout f32[n - 2], float` to plain data, and back.
 
     spec       =  [ parameter { "," parameter } [ "," ] ]
-    parameter  =  [ name ":" ] [ "inout" ] type
+    parameter  =  [ name ":" ] [ "inout" ] type                   inout: arrays that the function writes into
     type       =  dtype "[" [ size { "," size } ] "]"             an array; "f64[]" has no axes
                |  "float" | "int" | "bool" | "complex"            a Python scalar (weak, as in NumPy)
                |  "(" type "," [ type { "," type } ] ")" | "()"   a tuple
@@ -248,8 +248,8 @@ class _Parser:
         if inout:
             self.take()
         spec = self.type()
-        if inout and not isinstance(spec, ArraySpec):
-            raise self.error("only an array can be inout", start)
+        if inout and not _is_of_arrays(spec):
+            raise self.error("only arrays can be inout", start)
         return Parameter(name, spec, inout)
 
     def type(self) -> Spec:
@@ -340,6 +340,15 @@ class _Parser:
         if keyword.iskeyword(token.text):
             raise self.error(f"{token} is a word of Python, so it cannot name {wanted}", token)
         return token.text
+
+
+def _is_of_arrays(spec: Spec) -> bool:
+    """True for an array and for containers of arrays alone."""
+    if isinstance(spec, DictSpec):
+        return all(_is_of_arrays(item) for _, item in spec.items)
+    return isinstance(spec, ArraySpec) or (
+        isinstance(spec, (TupleSpec, ListSpec)) and all(map(_is_of_arrays, spec.items))
+    )
 
 
 def _unknown_dtype(name: str) -> str:

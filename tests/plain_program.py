@@ -101,6 +101,9 @@ def run_plain(
                 _effect(instruction, state)
             else:
                 at = _control(instruction, state.arrays, at)
+    for array, buffer in zip(state.arrays, plan.program.buffers, strict=True):
+        if buffer.kind == "arg" and plan.program.args[buffer.index].inout:
+            state.given[buffer.index][...] = array
     return [state.arrays[b] for b in plan.program.outputs]
 
 

@@ -256,7 +256,7 @@ def test_arguments(case, warm):
         compiled(1)
     with pytest.raises(error, match=HERE + f"argument 'x' .*{message}"):
         compiled(value)
-    with pytest.raises(error, match=r"argument 'x_1' .*" if case != "big-endian" else "byte-swapped"):
+    with pytest.raises(error, match=r"argument 'x\[1\]' .*" if case != "big-endian" else "byte-swapped"):
         compiled([1.0, value])
 
 
@@ -363,8 +363,3 @@ def test_sizes_needed_ahead_of_time(case):
 def test_contradictions_ahead_of_time(function, text, error, message):
     with pytest.raises(error, match=HERE + f".*{message}"):
         aotarray.trace(function, text)
-
-
-def test_inout_arguments_are_refused():
-    with pytest.raises(SpecError, match="inout arguments are not compiled; write into a copy"):
-        aotarray.lower(lambda x: x + 1, "x: inout f64[n]")

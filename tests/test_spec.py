@@ -129,7 +129,7 @@ def test_dtype_names(names, dtype):
         ('{"\\x": float}', '"\\x" is no string\n'),
         ('{"w', "expected a key in quotes or '}', found '\"'\n  {\"w\n   ^"),
         ("x: f64[n], x: f64[n]", "two arguments are named 'x'\n  x: f64[n], x: f64[n]\n             ^"),
-        ("x: inout float", "only an array can be inout\n  x: inout float\n     ^"),
+        ("x: inout float", "only arrays can be inout\n  x: inout float\n     ^"),
         ("(" * 100_000, "the spec is nested too deeply"),
         ("f64[n]\n, $", "found '$'\n  f64[n] , $\n           ^"),
     ],

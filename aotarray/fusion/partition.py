@@ -7,7 +7,7 @@ is used, inlined into the loop that needs it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from .. import sizes
@@ -23,6 +23,7 @@ from .access import (
     operand_uses,
     reads_what_it_changes,
 )  # fmt: skip
+from .arguments import ArgumentWrite, may_share, memory_of
 from .elements import stored_operands
 
 #: recomputing a value costs its price; storing and reloading one costs about this many additions
@@ -88,27 +89,30 @@ def _folded(node: Node) -> int:
     return total if isinstance(total, int) else -1
 
 
-def partition(graph: Graph) -> Partition:
-    """The plan for a simplified graph."""
+def partition(graph: Graph, writes: Sequence[ArgumentWrite] = ()) -> Partition:
+    """The plan for a simplified graph, of which some outputs are `writes` into arguments."""
     nodes = graph.nodes()
-    roots = find_roots(graph, nodes)
+    roots = find_roots(graph, nodes, {o.number for write in writes for o in write.node.operands})
+    last = {write.node.number for write in writes}
     groups: list[Group] = []
     group_of: dict[int, Group] = {}
     happened: set[int] = set()  # the group of the last effect
     for node in nodes:
         if node.op.kind == "result":
             group_of[node.number] = group_of[node.operands[0].number]
-        elif node.number in roots and not is_buffer(node):
+        elif node.number in roots and not is_buffer(node) and node.number not in last:
             waits = bool(happened) and (has_effects(node) or _may_raise(node, roots))
             _place(node, roots, groups, group_of, happened if waits else set())
             if has_effects(node):
                 happened = {group_of[node.number].number}
+    for write in writes:
+        _place_write(write, nodes, roots, groups, group_of)
     return Partition(_in_order(groups), roots)
 
 
-def find_roots(graph: Graph, nodes: Sequence[Node]) -> set[int]:
-    """The nodes that are stored, decided from users to operands."""
-    roots = {o.number for o in graph.outputs}
+def find_roots(graph: Graph, nodes: Sequence[Node], also: Set[int] = frozenset()) -> set[int]:
+    """The nodes that are stored, and `also` those given, decided from users to operands."""
+    roots = {o.number for o in graph.outputs} | also
     for node in nodes:
         if node.op.kind in ("argreduce", "scan", "library", "control", "result", "effect") or (
             node.op.kind == "reduce" and not inlines_reduction(node)
@@ -229,6 +233,31 @@ def _place(
     candidate.after = needed
     groups.append(candidate)
     group_of[node.number] = candidate
+
+
+def _place_write(
+    write: ArgumentWrite, nodes: Sequence[Node], roots: set[int], groups: list[Group], group_of: dict[int, Group]
+) -> None:
+    """Add a write to the group that makes its value, or to a new one, after all groups that read the argument."""
+    memory = memory_of(write.argument, nodes)
+    readers = {
+        g.number for g in groups if any(a.node.number in memory for r in g.roots for a in accesses(r, roots))
+    }
+    group = group_of[write.node.operands[0].number]
+    before = readers - {group.number}
+    fused = (
+        group.kind == "loop"
+        and not group.reduced
+        and may_share(write, group.roots, roots, memory)
+        and not any(_depends(groups[g], group.number, groups) for g in before)
+    )
+    if not fused:
+        before = readers | {group.number}
+        group = _new_group(write.node, len(groups))
+        groups.append(group)
+    group.roots.append(write.node)
+    group.after |= before
+    group_of[write.node.number] = group
 
 
 def _is_same_call(a: Node, b: Node) -> bool:

@@ -28,7 +28,9 @@ from ..program import (
     Stride,
 )  # fmt: skip
 from ..sizes import Dim
+from ..types import ArrayType
 from .access import accesses, domain_of
+from .arguments import ArgumentWrite, separate_arguments
 from .blocks import BlockLowering
 from .columns import ColumnLowering
 from .control import ControlLowering
@@ -57,6 +59,8 @@ class Plan:
     graph: Graph
     #: slot of each size
     sizes: dict[Dim, int]
+    #: the types of what is returned
+    results: tuple[ArrayType, ...]
 
 
 class Slots:
@@ -128,12 +132,15 @@ class Slots:
 class Scheduler:
     """Builds the program of one graph; for a graph inside a loop, its part of the program of the `whole`."""
 
-    def __init__(self, graph: Graph, whole: Scheduler | None = None) -> None:
+    def __init__(self, graph: Graph, whole: Scheduler | None = None, writes: Sequence[ArgumentWrite] = ()) -> None:
         self.graph = graph
+        self.writes = writes
         self.whole = whole or self
         self.storage: dict[int, Storage] = {}
         self.targets: dict[int, Storage] = {}  # inside a loop: where each output goes
         self.places: dict[int, list[Storage]] = {}  # of each loop or choice: where its results lie
+        #: what is returned: nodes that are made, and inout arguments; and the buffer of each
+        self.results = self._returned()
         self.outputs: dict[int, int] = {}
         self.has_loops = any(node.op.kind == "control" for node in graph.nodes())
         if whole is None:
@@ -148,6 +155,13 @@ class Scheduler:
             self.instructions, self.constants = whole.instructions, whole.constants
             self.array_names = whole.array_names
 
+    def _returned(self) -> list[Node]:
+        """The results in order: outputs that are no writes, with inout arguments between them."""
+        graph = self.graph
+        made = iter(graph.outputs)
+        count = len(graph.outputs) - len(self.writes) + len(graph.written) - graph.hidden
+        return [graph.inputs[graph.written[k]] if k in graph.written else next(made) for k in range(count)]
+
     def inside(self, graph: Graph, inputs: Sequence[Storage], outputs: Sequence[Storage]) -> None:
         """Add what a graph inside this one does, with its inputs and outputs at the given places."""
         inner = Scheduler(graph, self.whole)
@@ -159,7 +173,7 @@ class Scheduler:
 
     def fill(self) -> None:
         """Allocate what the graph stores, and add the instructions that compute it."""
-        partitioned = partition(self.graph)
+        partitioned = partition(self.graph, self.writes)
         roots = partitioned.roots
         stored = self._stored(partitioned.groups, roots)
         for group in partitioned.groups:
@@ -171,12 +185,15 @@ class Scheduler:
         graph = self.graph
         self._store_inputs()
         self.fill()
+        for k, result in enumerate(self.results):
+            if result in graph.inputs:
+                self.outputs[k] = self.storage[result.number].buffer
         program = Program(
             graph.name, self._arguments(), tuple(self.slots.ops), tuple(self.slots.checks), tuple(self.buffers),
-            tuple(self.instructions), tuple(self.outputs[k] for k in range(len(graph.outputs))),
+            tuple(self.instructions), tuple(self.outputs[k] for k in range(len(self.results))),
             tuple(k.name for k in self.kernels), bytes(self.constants),
         )  # fmt: skip
-        return Plan(program, self.kernels, graph, self.slots.numbers)
+        return Plan(program, self.kernels, graph, self.slots.numbers, tuple(r.type for r in self.results))
 
     # -- buffers ------------------------------------------------------------------------------
     def _arguments(self) -> tuple[Arg, ...]:
@@ -187,7 +204,8 @@ class Scheduler:
                 if node.type.weak
                 else ""
             )
-            found.append(Arg(name, node.type.code, len(node.shape), weak))
+            inout = node.params["index"] in self.graph.inout
+            found.append(Arg(name, node.type.code, len(node.shape), weak, inout))
         return tuple(found)
 
     def _name(self, text: str, rank: int = 0) -> str:
@@ -266,13 +284,18 @@ class Scheduler:
         """Where an output goes; None for what is none. A `dense` one is in C order."""
         if node.number in self.targets:
             return self.targets[node.number]
-        positions = [k for k, o in enumerate(self.graph.outputs) if o is node]
-        if not positions or self.whole is not self:
+        if self.whole is not self:
             return None
-        stem = "out" if len(self.graph.outputs) == 1 else f"out{positions[0]}"
+        for write in self.writes:
+            if write.node is node:
+                return self.storage[write.argument.number]
+        position = next((k for k, result in enumerate(self.results) if result is node), -1)
+        if position < 0:
+            return None
+        stem = "out" if len(self.results) == 1 else f"out{position}"
         dims = self._dims(node.shape)
-        number = self._buffer(Buffer("out", node.type.code, dims, positions[0], dense=dense))
-        self.outputs[positions[0]] = number
+        number = self._buffer(Buffer("out", node.type.code, dims, position, dense=dense))
+        self.outputs[position] = number
         return Storage(number, self._name(stem, len(node.shape)), node.type.code, node.shape, not dense)
 
     def new_alias(self, source: Storage, stem: str, shape: tuple[Dim, ...]) -> Storage:
@@ -464,5 +487,6 @@ def _shown_flat(graph: Graph) -> set[int]:
 def schedule(graph: Graph) -> Plan:
     """Fuse, lower and order a simplified graph."""
     graph = separate_carried(graph)
+    writes = separate_arguments(graph)
     separate_outputs(graph)
-    return Scheduler(graph).plan()
+    return Scheduler(graph, writes=writes).plan()

@@ -122,7 +122,8 @@ class _Writer:
     def arg(self, number: int, arg: Arg) -> tuple[int, ...]:
         buffers = zip(self.program.buffers, self.dense, strict=True)
         dense = any(b.kind == "arg" and b.index == number and dense for b, dense in buffers)
-        return self.string(arg.name), DTYPES.index(arg.dtype), arg.rank, _WEAK.index(arg.weak), int(dense)
+        weak = _WEAK.index(arg.weak)
+        return self.string(arg.name), DTYPES.index(arg.dtype), arg.rank, weak, int(dense), int(arg.inout)
 
     def buffer(self, number: int, buffer: Buffer) -> tuple[int, ...]:
         index = _root(self.program, number) if buffer.kind == "alias" else buffer.index
@@ -237,6 +238,7 @@ class _Verifier:
         p = self.program
         for arg in p.args:
             self.need(not arg.weak or arg.rank == 0, f"weak argument {arg.name!r} has rank {arg.rank}")
+            self.need(not (arg.weak and arg.inout), f"weak argument {arg.name!r} is inout")
         for number, op in enumerate(p.slots):
             if op.op == "dim":
                 self.inside([op.a], p.args, "slot of argument")
@@ -335,10 +337,16 @@ class _Verifier:
     def outputs(self) -> None:
         p = self.program
         made = sum(b.kind == "out" for b in p.buffers)
-        self.need(made == len(p.outputs), f"{made} output buffers for {len(p.outputs)} outputs")
         self.inside(p.outputs, p.buffers, "output buffer")
+        given = sum(p.buffers[output].kind == "arg" for output in p.outputs)
+        self.need(
+            made == len(p.outputs) - given, f"{made} output buffers for {len(p.outputs) - given} outputs"
+        )
         for number, output in enumerate(p.outputs):
             buffer = p.buffers[output]
+            if buffer.kind == "arg":
+                self.need(p.args[buffer.index].inout, f"output {number} is an argument that is not inout")
+                continue
             fine = buffer.kind == "out" and buffer.index == number
             self.need(fine, f"output {number} is not the buffer that says so")
 

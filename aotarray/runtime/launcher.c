@@ -68,7 +68,7 @@ typedef struct {
     int64_t max_pointers, max_ints;    /* over all kernel calls */
 } Header;
 
-typedef struct { int64_t name, dtype, rank, weak, dense; } Arg;
+typedef struct { int64_t name, dtype, rank, weak, dense, inout; } Arg;
 typedef struct { int64_t op, a, b; } SizeOp;
 typedef struct { int64_t relation, a, b, message; } Check;
 typedef struct { int64_t kind, dtype, rank, dims_at, index, dense, zero, strides_at; } Buffer;
@@ -471,7 +471,7 @@ static void leaf_extent(const Leaf *leaf, const char **low, const char **high)
 static int leaf_fits(const Leaf *leaf, const Arg *arg, int strict)
 {
     if (leaf->kind == LEAF_ARRAY) return !arg->weak && leaf->dtype == arg->dtype && leaf->rank == arg->rank;
-    if (leaf->kind == LEAF_BAD || arg->rank || (strict && leaf->big)) return 0;
+    if (leaf->kind == LEAF_BAD || arg->rank || arg->inout || (strict && leaf->big)) return 0;
     if (arg->weak == leaf->kind) return 1;
     if (strict) return 0;
     if (leaf->kind == LEAF_BOOL) return arg->dtype == B1 && !arg->weak;
@@ -1157,10 +1157,87 @@ static int64_t frame_bytes(const Frame *f, const Buffer *b)
     return empty ? 0 : bytes;
 }
 
+/* Whether two arrays surely share no element, from the bytes between their first and last. */
+static int leaves_are_apart(const Leaf *a, const Leaf *b)
+{
+    const char *a_low, *a_high, *b_low, *b_high;
+    leaf_extent(a, &a_low, &a_high);
+    leaf_extent(b, &b_low, &b_high);
+    return a_low >= b_high || b_low >= a_high;
+}
+
+/* Whether each element of an array surely has memory of its own: each axis steps over what smaller steps reach. */
+static int leaf_is_disjoint(const Leaf *leaf)
+{
+    Py_ssize_t reach = 0, last = 0;
+    for (int d = 0; d < leaf->rank; d++)
+        if (leaf->shape[d] == 0) return 1;
+    for (;;) { /* axes from the smallest step on; those of one step are as many */
+        Py_ssize_t next = PY_SSIZE_T_MAX, extent = 0;
+        int same = 0;
+        for (int d = 0; d < leaf->rank; d++) {
+            Py_ssize_t step = leaf->strides[d] < 0 ? -leaf->strides[d] : leaf->strides[d];
+            if (leaf->shape[d] == 1 || step > next || (step <= last && last)) continue;
+            if (step == 0) return 0;
+            same = step == next ? same + 1 : 1;
+            next = step;
+            extent = (leaf->shape[d] - 1) * step;
+        }
+        if (next == PY_SSIZE_T_MAX) return 1;
+        if (same > 1 || next < reach + dtypes[leaf->dtype].size) return 0;
+        reach += extent;
+        last = next;
+    }
+}
+
+/* Raises where inout argument `number` shares memory with argument `other`. */
+static int check_apart(const Frame *f, int64_t number, int64_t other)
+{
+    const Leaf *a = &f->leaves[number], *b = &f->leaves[other];
+    const char *name = TEXT(f->program, f->program->args[number].name), *second = TEXT(f->program, f->program->args[other].name);
+    if (b->kind != LEAF_ARRAY || leaves_are_apart(a, b)) return 0;
+    if (a->object != b->object) {
+        PyObject *shared = PyObject_CallMethod(np.module, "shares_memory", "OOi", a->object, b->object, 100000);
+        int together = shared ? PyObject_IsTrue(shared) : 1;
+        Py_XDECREF(shared);
+        if (!shared) PyErr_Clear(); /* too hard to say */
+        if (!together) return 0;
+    }
+    PyErr_Format(PyExc_ValueError, "arguments '%s' and '%s' %s, and '%s' is inout: pass a copy of one of them", name, second,
+                 a->object == b->object ? "are one array" : "share memory", name);
+    return -1;
+}
+
+/* Raises unless inout argument `number` is an array that can be written into, apart from all others. */
+static int check_inout(const Frame *f, int64_t number)
+{
+    const Leaf *leaf = &f->leaves[number];
+    const char *name = TEXT(f->program, f->program->args[number].name);
+    if (!PyType_IsSubtype(Py_TYPE(leaf->object), np.ndarray)) {
+        PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(leaf->object), "__name__");
+        if (type) PyErr_Format(PyExc_TypeError, "argument '%s' is inout: it must be a numpy.ndarray, not %U", name, type);
+        Py_XDECREF(type);
+        return -1;
+    }
+    if (!leaf->writable) {
+        PyErr_Format(PyExc_ValueError, "argument '%s' is inout, but the array is read-only", name);
+        return -1;
+    }
+    if (!leaf_is_disjoint(leaf)) {
+        PyErr_Format(PyExc_ValueError, "argument '%s' is inout, but elements of the array share memory: pass a copy", name);
+        return -1;
+    }
+    for (int64_t i = 0; i < f->program->head->n_args; i++)
+        if (i != number && check_apart(f, number, i) < 0) return -1;
+    return 0;
+}
+
 /* Arguments: data and strides. */
 static int bind_args(Frame *f)
 {
     const Program *p = f->program;
+    for (int64_t i = 0; i < p->head->n_args; i++)
+        if (p->args[i].inout && check_inout(f, i) < 0) return -1;
     for (int64_t i = 0; i < p->head->n_args; i++)
         if (leaf_bind(&f->leaves[i], &p->args[i]) < 0) return -1;
     for (int64_t i = 0; i < p->head->n_buffers; i++) {
@@ -1191,24 +1268,16 @@ static PyObject *new_array(const Frame *f, const Buffer *b, PyObject *type)
     return array;
 }
 
-static int leaves_overlap(const Leaf *a, const Leaf *b)
-{
-    const char *a_low, *a_high, *b_low, *b_high;
-    leaf_extent(a, &a_low, &a_high);
-    leaf_extent(b, &b_low, &b_high);
-    return a_low < b_high && b_low < a_high;
-}
-
 /* Whether the caller's output number `number` shares memory with an argument or an output before it. */
 static int is_shared(const Frame *f, const Leaf *out, int64_t number)
 {
     int shared = 0;
     for (int64_t i = 0; i < f->program->head->n_args && !shared; i++)
-        shared = f->leaves[i].kind == LEAF_ARRAY && leaves_overlap(out, &f->leaves[i]);
+        shared = f->leaves[i].kind == LEAF_ARRAY && !leaves_are_apart(out, &f->leaves[i]);
     for (int64_t i = 0; i < number && !shared; i++) {
         Leaf other;
         leaf_read(&other, f->results[i]);
-        shared = other.kind == LEAF_ARRAY && leaves_overlap(out, &other);
+        shared = other.kind == LEAF_ARRAY && !leaves_are_apart(out, &other);
         leaf_close(&other);
     }
     return shared;
@@ -1254,12 +1323,13 @@ static int bind_given_out(Frame *f, int64_t number, PyObject *object)
     if (rc == 0) {
         Py_INCREF(object);
         f->results[number] = object;
-        int direct = leaf_is_aligned(&out) && (!b->dense || leaf_is_dense(&out)) && !is_shared(f, &out, number);
+        int direct = b->kind == BUFFER_OUT && leaf_is_aligned(&out) && (!b->dense || leaf_is_dense(&out)) && !is_shared(f, &out, number);
         if (direct) {
             *pointer = out.data;
             for (int d = 0; d < b->rank; d++) f->values[b->strides_at + d] = leaf_stride(&out, d);
         }
-        if (!direct && !(f->temps[number] = new_array(f, b, NULL))) rc = -1;
+        if (b->kind == BUFFER_ARG) f->temps[number] = Py_NewRef(f->leaves[b->index].object);
+        else if (!direct && !(f->temps[number] = new_array(f, b, NULL))) rc = -1;
     }
     leaf_close(&out);
     return rc;
@@ -1273,7 +1343,10 @@ static int bind_outs(Frame *f, PyObject *const *outs)
         PyObject *fresh;
         if (outs && outs[i] && outs[i] != Py_None) {
             if (bind_given_out(f, i, outs[i]) < 0) return -1;
-            if (!(fresh = f->temps[i])) continue;
+            if (!(fresh = f->temps[i]) || b->kind == BUFFER_ARG) continue;
+        } else if (b->kind == BUFFER_ARG) { /* an inout argument, returned */
+            f->results[i] = Py_NewRef(f->leaves[b->index].object);
+            continue;
         } else if (!(fresh = f->results[i] = new_array(f, b, p->result_type))) {
             return -1;
         }
@@ -1713,13 +1786,16 @@ static int run_instructions(Frame *f)
     return rc;
 }
 
+/* What lies elsewhere goes to where the caller has it. */
 static int copy_temps(Frame *f)
 {
+    for (int64_t i = 0; i < f->program->head->n_args; i++) {
+        const Leaf *leaf = &f->leaves[i];
+        if (f->program->args[i].inout && leaf->copy && copy_into(leaf->object, leaf->copy) < 0) return -1;
+    }
     for (int64_t i = 0; i < f->program->head->n_outputs; i++) {
         if (!f->temps[i]) continue;
-        PyObject *done = PyObject_CallFunctionObjArgs(np.copyto, f->results[i], f->temps[i], NULL);
-        if (!done) return -1;
-        Py_DECREF(done);
+        if (copy_into(f->results[i], f->temps[i]) < 0) return -1;
     }
     return 0;
 }
@@ -2156,7 +2232,8 @@ static PyType_Spec program_spec = {
     },
 };
 
-enum { RESULT_SINGLE, RESULT_TUPLE };
+enum { RESULT_SINGLE, RESULT_TUPLE, RESULT_NONE };
+static const char *const result_kinds[] = {"single", "tuple", "none"};
 
 typedef struct { ProgramObject *program; int kind; } Entry;
 
@@ -2190,9 +2267,11 @@ static PyObject *dispatcher_add(PyObject *object, PyObject *args)
     PyObject *program;
     const char *kind;
     if (!PyArg_ParseTuple(args, "O!s", types.program, &program, &kind)) return NULL;
-    int single = !strcmp(kind, "single");
-    if ((!single && strcmp(kind, "tuple")) || (single && ((ProgramObject *)program)->program.head->n_outputs != 1))
-        return PyErr_Format(PyExc_ValueError, "kind must be 'single', for one output, or 'tuple'");
+    int code = 0;
+    while (code < COUNT(result_kinds) && strcmp(kind, result_kinds[code])) code++;
+    int64_t outputs = ((ProgramObject *)program)->program.head->n_outputs;
+    if (code == COUNT(result_kinds) || (code == RESULT_SINGLE && outputs != 1) || (code == RESULT_NONE && outputs))
+        return PyErr_Format(PyExc_ValueError, "kind must be 'single', for one output, 'tuple', or 'none', for no output");
     LOCK(self);
     int full = self->count == self->room;
     Entry *entries = full ? realloc(self->entries, (size_t)(2 * self->room + 4) * sizeof(Entry)) : self->entries;
@@ -2201,7 +2280,7 @@ static PyObject *dispatcher_add(PyObject *object, PyObject *args)
         Py_INCREF(program);
         self->entries = entries;
         memmove(entries + 1, entries, (size_t)self->count++ * sizeof(Entry));
-        entries[0] = (Entry){(ProgramObject *)program, single ? RESULT_SINGLE : RESULT_TUPLE};
+        entries[0] = (Entry){(ProgramObject *)program, code};
     }
     UNLOCK(self);
     if (!entries) return PyErr_NoMemory();
@@ -2315,6 +2394,7 @@ static PyObject **sort_outs(PyObject **out, const Entry *entry, PyObject **room)
 {
     Py_ssize_t count = entry->program->program.head->n_outputs;
     room[0] = NULL;
+    if (entry->kind == RESULT_NONE) return NULL;
     if (entry->kind == RESULT_SINGLE) return PyTuple_Check(*out) ? NULL : out;
     if (!PyTuple_Check(*out) || PyTuple_Size(*out) != count || count > FAST_LEAVES) return NULL;
     for (Py_ssize_t i = 0; i < count; i++) room[i] = PyTuple_GetItem(*out, i);
@@ -2335,7 +2415,9 @@ static PyObject *dispatcher_call(PyObject *object, PyObject *args, PyObject *kwa
     if (found > 0) {
         if (out && out != Py_None && !(outs = sort_outs(&out, &entry, room))) found = 0;
         else if (frame_run(&frame, outs) == 0)
-            result = entry.kind == RESULT_SINGLE ? frame_take(&frame, 0) : frame_take_tuple(&frame);
+            result = entry.kind == RESULT_SINGLE  ? frame_take(&frame, 0)
+                     : entry.kind == RESULT_TUPLE ? frame_take_tuple(&frame)
+                                                  : Py_NewRef(Py_None);
         frame_close(&frame);
         Py_DECREF((PyObject *)entry.program);
     }
@@ -2355,7 +2437,7 @@ static PyType_Spec dispatcher_spec = {
         {Py_tp_dealloc, dispatcher_dealloc},
         {Py_tp_methods, (PyMethodDef[]){
             {"_add_entry", dispatcher_add, METH_VARARGS, "_add_entry($self, program, kind, /)\n--\n\n"
-             "Try this program first. Its outputs are returned as kind says: 'single' or 'tuple'."},
+             "Try this program first. Its outputs are returned as kind says: 'single', 'tuple' or 'none'."},
             {"_set_parameters", dispatcher_set_parameters, METH_O, "_set_parameters($self, names, /)\n--\n\n"
              "Name the parameters, which are all arrays or numbers: calls with keywords, and with out=, are then fast too."},
             {"_clear_entries", dispatcher_clear_entries, METH_NOARGS, "_clear_entries($self, /)\n--\n\nForget all programs."},

@@ -40,19 +40,25 @@ class Traced:
 def trace_function(
     function: Callable[..., Any], name: str, types: Sequence[ArrayType], names: Sequence[str],
     rebuild: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
-    hints: Mapping[str, int] | None,
+    hints: Mapping[str, int] | None, inout: frozenset[int] = frozenset(),
 ) -> Traced:  # fmt: skip
     """Call `function` once with tracers of `types`; `rebuild` nests the leaves as its arguments.
 
     `hints` are the values of the named sizes in the call that asked for the trace, or None ahead of time.
+    `inout` are the leaves that the function may write into.
     """
     trace = Trace(name, hints)
     trace.graph.hints = dict(hints or {})
+    trace.graph.inout = inout
     leaves = []
-    for kind, label in zip(types, names, strict=True):
+    for k, (kind, label) in enumerate(zip(types, names, strict=True)):
         node = trace.graph.input(kind, label)
-        leaves.append(Tracer(trace, Storage(node, "" if kind.weak else label)))
+        leaves.append(
+            Tracer(trace, Storage(node, "" if kind.weak or k in inout else label, inout=k in inout))
+        )
     args, kwargs = rebuild(leaves)
+    given: list[Any] = []
+    flatten((args, kwargs), given)
     with running(trace), standing_in(function), np.errstate(all="ignore"):
         try:
             result = function(*args, **kwargs)
@@ -65,8 +71,46 @@ def trace_function(
         found: list[Any] = []
         structure = flatten(result, found)
         trace.graph.outputs = [_output(trace, value, function) for value in found]
+        _refuse_replaced(trace, given, (args, kwargs), leaves, function)
+        _note_written(trace.graph, found, leaves)
         refuse_leaks(trace, trace.graph.results)
     return Traced(trace.graph, structure, tuple(trace.decisions))
+
+
+def _note_written(graph: Graph, found: Sequence[Any], leaves: Sequence[Tracer]) -> None:
+    """Say which outputs are inout arguments themselves, and add the values of those that are not returned."""
+    for k in sorted(graph.inout):
+        storage = leaves[k]._storage
+        returned = [
+            position
+            for position, value in enumerate(found)
+            if type(value) is Tracer and value._storage is storage and not value._lenses
+        ]
+        graph.written.update(dict.fromkeys(returned, k))
+        if not returned and storage.node is not graph.inputs[k]:
+            graph.written[len(graph.outputs)] = k
+            graph.outputs.append(storage.node)
+            graph.hidden += 1
+
+
+def _refuse_replaced(
+    trace: Trace,
+    before: Sequence[Any],
+    arguments: Any,
+    leaves: Sequence[Tracer],
+    function: Callable[..., Any],
+) -> None:
+    """TraceError when an inout container holds another array than it was given."""
+    after: list[Any] = []
+    flatten(arguments, after)
+    for k in sorted(trace.graph.inout):
+        place = next(p for p, value in enumerate(before) if value is leaves[k])
+        if place >= len(after) or after[place] is not leaves[k]:
+            name = trace.graph.input_names[k]
+            raise TraceError(
+                f"{_origin(function)}: {trace.graph.name}() puts another array in the place of {name}, an inout "
+                f"argument: the caller's container is not changed. Write into the array instead: {name}[...] = value"
+            )
 
 
 def is_tracing() -> bool:

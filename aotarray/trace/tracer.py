@@ -28,6 +28,8 @@ class Storage:
 
     node: Node
     argument: str = ""
+    #: an argument that is written into: in the caller's memory, of whatever layout
+    inout: bool = False
     #: a NumPy scalar rather than an array without axes: `s += 1` makes a new one, and views of it are copies
     scalar: bool = False
     #: how often it was written into
@@ -230,7 +232,8 @@ class Tracer:
         if self._storage.scalar:
             return Tracer(self._trace, Storage(lens.read(self._trace.graph, self.node)))
         storage = self._storage
-        decided = storage.argument or views.keep_order(storage.node.shape, self._lenses)
+        in_order = not storage.inout and views.keep_order(storage.node.shape, self._lenses)
+        decided = storage.argument or in_order
         if isinstance(lens, views.Reshape) and not decided:
             copy = lens.read(self._trace.graph, self.node)
             return Tracer(self._trace, Storage(copy, origin=(storage, storage.version)))
@@ -241,9 +244,12 @@ class Tracer:
         if self._storage.scalar:
             raise TypeError(f"{here()}: 'numpy.{self.dtype}' object does not support item assignment")
         if self._storage.argument:
+            name = self._storage.argument
+            parameter = name.partition("[")[0].partition(".")[0]
             raise TraceError(
-                f"{here()}: writing into argument {self._storage.argument!r}: compiled functions are pure; "
-                f"write into a copy ({self._storage.argument} = {self._storage.argument}.copy())"
+                f"{here()}: writing into argument {name!r}: compiled functions are pure; write into a copy "
+                f"({name} = {name}.copy()), or have the caller's array changed: jit(f, inout=({parameter!r},)), or "
+                f"in a spec {f'{parameter}: inout {self._storage.node.type}'!r}"
             )
         if self._storage.origin is not None:
             raise self._undecided()
