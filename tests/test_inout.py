@@ -659,7 +659,21 @@ def test_arguments_stay_as_they_are_when_the_call_fails():
     assert a.tolist() == [1, 1, 1]
     with pytest.raises(ValueError, match="out"):
         compiled(a, np.int64(1), out=np.zeros(5))
+    with pytest.raises(IndexError, match="out of bounds"):
+        compiled(a, np.int64(3))
     assert a.tolist() == [1, 1, 1]
+
+    def g(a, k):
+        a[...] = a[k] + 1
+
+    def h(a, k):
+        a *= 2
+        aotarray.check(a[0] > 5, "too small")
+
+    for function, k, error in ((g, np.array([0, 5, 1]), IndexError), (h, 0, ValueError)):
+        with pytest.raises(error):
+            aotarray.jit(function, inout="a")(a, k)
+        assert a.tolist() == [1, 1, 1]
 
 
 # -- built modules ----------------------------------------------------------------------------------------------

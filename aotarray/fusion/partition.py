@@ -238,21 +238,23 @@ def _place(
 def _place_write(
     write: ArgumentWrite, nodes: Sequence[Node], roots: set[int], groups: list[Group], group_of: dict[int, Group]
 ) -> None:
-    """Add a write to the group that makes its value, or to a new one, after all groups that read the argument."""
+    """Add a write to the group that makes its value, or to a new one, after all that reads the argument or raises."""
     memory = memory_of(write.argument, nodes)
     readers = {
         g.number for g in groups if any(a.node.number in memory for r in g.roots for a in accesses(r, roots))
     }
+    raising = {g.number for g in groups if any(has_effects(r) or _may_raise(r, roots) for r in g.roots)}
     group = group_of[write.node.operands[0].number]
-    before = readers - {group.number}
+    before = (readers | raising) - {group.number}
     fused = (
         group.kind == "loop"
         and not group.reduced
+        and group.number not in raising
         and may_share(write, group.roots, roots, memory)
         and not any(_depends(groups[g], group.number, groups) for g in before)
     )
     if not fused:
-        before = readers | {group.number}
+        before |= {group.number}
         group = _new_group(write.node, len(groups))
         groups.append(group)
     group.roots.append(write.node)
