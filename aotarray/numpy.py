@@ -96,6 +96,11 @@ def __array_namespace_info__() -> array_api.NamespaceInfo:
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or name in _HIDDEN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "special":
+        from . import special
+
+        globals()[name] = special
+        return special
     try:
         original = getattr(np, name)
     except AttributeError:

@@ -16,7 +16,7 @@ LAYERS = [
     {"ops"},
     {"graph", "verify", "show"},
     {"interpret"},
-    {"trace", "numpy", "random", "debug", "signature"},
+    {"trace", "numpy", "random", "debug", "special", "signature"},
     {"passes"},
     {"fusion", "loops", "program"},
     {"emit"},

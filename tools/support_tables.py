@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from aotarray import special
 from aotarray.ops import OPS, UFUNC_OPS
 from aotarray.trace import control
 from aotarray.trace.functions import FUNCTIONS, METHODS, UFUNCS
@@ -101,6 +102,7 @@ def supported_page() -> str:
         f"| Methods and attributes | {listed(methods)} |",
         "| Operators | `+ - * / // % ** @ & \\| ^ ~ << >> < <= > >= == !=`, `abs`, `divmod`, `round`, in place too |",
         "| Indexing | integers, slices, `None`, `...`, integer arrays, masks; reading and writing |",
+        f"| Ufuncs of `scipy.special` | {listed(special.RULES)} |",
         f"| Control flow, of `aotarray` | {listed(control.__all__)} |",
         "| Diagnostics, of `aotarray` | `check`, `debug.print` ([diagnostics.md](diagnostics.md)) |",
         "", "## With limits", "| | |", "|---|---|",

@@ -2,7 +2,7 @@
 
     python tools/vecmath_accuracy.py --points 1000000 >docs/accuracy.md
 
-True values are glibc's in x87 extended precision (11 bits more than float64), and mpmath's for erf and erfc.
+True values are glibc's in x87 extended precision (11 bits more than float64), and mpmath's for the special functions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from aotarray.vecmath.arrays import array_function
 from aotarray.vecmath.primitives import NUMPY
 
 FUNCTIONS = """exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh
-arcsinh arccosh arctanh power cbrt hypot erf erfc logaddexp logaddexp2""".split()  # noqa: SIM905
+arcsinh arccosh arctanh power cbrt hypot logaddexp logaddexp2 erf erfc erfcx ndtr log_ndtr""".split()  # noqa: SIM905
 COMPLEX = "exp log log2 log10 sqrt sin cos sinh cosh sign".split()  # noqa: SIM905
 COMPLEX_HEADER = """
 ## Complex functions
@@ -33,8 +33,9 @@ BY_ARGUMENT = ("logaddexp", "logaddexp2")  # these cancel near 0: in units of th
 HEADER = """# Accuracy of elementary functions
 
 Largest errors seen, in units in the last place of the result (0.5 is correct rounding), over {points} random
-arguments of every kind a function and dtype: any bit pattern, moderate numbers, numbers near 1, and for sin,
-cos and tan neighbours of multiples of pi/2. Made by `python tools/vecmath_accuracy.py --points {points}`.
+arguments of every kind a function and dtype (20000 for the special functions): any bit pattern, moderate
+numbers, numbers near 1, and for sin, cos and tan neighbours of multiples of pi/2. Made by
+`python tools/vecmath_accuracy.py --points {points}`.
 
 `v3` stands for machines with fused multiply-add (x86-64-v3 and v4, to the same bits), `v2` for those without.
 Rounding functions, `fmod`, `remainder`, `floor_divide` and all integer functions are exact, `sqrt` is
@@ -62,30 +63,52 @@ def points(name: str, dtype: str, count: int, arity: int) -> list[Any]:
     return found
 
 
+def scaled_erfc(x: Any) -> Any:
+    """exp(x*x) erfc(x), for large arguments by its asymptotic series (DLMF 7.12.1)."""
+    if x < 1e4:
+        return mpmath.exp(x * x) * mpmath.erfc(x)
+    inverse = 1 / (x * x)
+    return (1 - inverse / 2 * (1 - inverse * 3 / 2 * (1 - inverse * 5 / 2))) / (x * mpmath.sqrt(mpmath.pi))
+
+
+def normal_cdf(x: Any) -> Any:
+    return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
+
+
+def log_normal_cdf(x: Any) -> Any:
+    if x > 0:
+        return mpmath.log1p(-normal_cdf(-x))
+    return mpmath.log(scaled_erfc(-x / mpmath.sqrt(2)) / 2) - x * x / 2
+
+
+#: functions that glibc has not in extended precision, and arguments between which they are neither 0 nor infinite
+BY_MPMATH = {
+    "erf": (mpmath.erf, -120.0, 120.0), "erfc": (mpmath.erfc, -120.0, 120.0),
+    "erfcx": (scaled_erfc, -27.0, 1e400), "ndtr": (normal_cdf, -120.0, 120.0),
+    "log_ndtr": (log_normal_cdf, -1e400, 120.0),
+}  # fmt: skip
+
+
 def true_values(name: str, arguments: list[Any]) -> Any:
     """The function in extended precision."""
     wide = [a.astype(np.longdouble) for a in arguments]
-    if name not in ("erf", "erfc"):
+    if name not in BY_MPMATH:
         return getattr(np, name)(*wide)
-    exact = getattr(mpmath, name)
+    exact, low, high = BY_MPMATH[name]
 
     def one(x: float) -> Any:
-        if not np.isfinite(x):
-            return np.longdouble(exact(x))
-        if x > 120:
-            return np.longdouble(1.0 if name == "erf" else 0.0)
-        value = exact(mpmath.mpf(x))
-        high = float(value)
-        return np.longdouble(high) + np.longdouble(float(value - high))
+        value = exact(mpmath.mpf(min(max(x, low), high)))
+        rounded = float(value)
+        return np.longdouble(rounded) + np.longdouble(float(value - rounded) if np.isfinite(rounded) else 0.0)
 
-    mpmath.mp.prec = 120
+    mpmath.mp.prec = 200
     return np.array([one(float(x)) for x in arguments[0]], dtype=np.longdouble)
 
 
 def worst(name: str, dtype: str, cpu: str, count: int) -> tuple[float, list[float]]:
     """The largest error and its arguments; the classes (NaN, infinity) must agree."""
     arity = vecmath.FUNCTIONS[name].arity
-    arguments = points(name, dtype, min(count, 20_000) if name.startswith("erf") else count, arity)
+    arguments = points(name, dtype, min(count, 20_000) if name in BY_MPMATH else count, arity)
     found = array_function(name, dtype, cpu)(*arguments)
     with np.errstate(all="ignore"):
         true = true_values(name, arguments)

@@ -9,7 +9,7 @@ from .table import OPS
 _OTHERS = """
     begin end first last range min max where scratch nan inf
     bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64
-    fast_add fast_multiply fold_max fold_min bit_count degrees radians erf erfc
+    fast_add fast_multiply fold_max fold_min bit_count
     double_to_half float_to_half half_to_float to_i8 to_i16 to_i32 to_i64 to_u8 to_u16 to_u32 to_u64
 """
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from .special import SPECIAL
+
 #: Prices in units of one vectorised addition; the cost model of fusion and threading uses them.
 CHEAP, DIVISION, ELEMENTARY, HEAVY = 1, 4, 14, 30
 
@@ -68,7 +70,7 @@ def _op(name: str, kind: str, arity: int | None = None, ufunc: Any = None, cost:
 
 
 def _ufunc(name: str, arity: int, cost: int = CHEAP, **spelling: str) -> None:
-    _op(name, "elementwise", arity, getattr(np, name), cost, **spelling)
+    _op(name, "elementwise", arity, SPECIAL.get(name) or getattr(np, name), cost, **spelling)
 
 
 # fmt: off
@@ -197,4 +199,9 @@ _ufunc("copysign",         2)
 _ufunc("nextafter",        2)
 _ufunc("spacing",          1)
 _ufunc("ldexp",            2)
+_ufunc("erf",              1, HEAVY)
+_ufunc("erfc",             1, HEAVY)
+_ufunc("erfcx",            1, HEAVY)
+_ufunc("ndtr",             1, HEAVY)
+_ufunc("log_ndtr",         1, HEAVY)
 # fmt: on

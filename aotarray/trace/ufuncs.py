@@ -54,7 +54,12 @@ def _apply(trace: Trace, ufunc: Any, inputs: tuple[Any, ...], dtype: np.dtype | 
         return FUNCTIONS[ufunc](*inputs)
     op = UFUNC_OPS.get(ufunc)
     if op is None:
-        raise UnsupportedError(f"{here()}: numpy.{ufunc.__name__} is not supported in compiled functions")
+        from ..special import call_scipy
+
+        found = call_scipy(trace, ufunc, inputs, dtype)
+        if found is None:
+            raise UnsupportedError(f"{here()}: numpy.{ufunc.__name__} is not supported in compiled functions")
+        return found
     operands = [promote.node_of(trace, x) for x in inputs]
     return Tracer.of(trace, promote.elementwise(trace, op, operands, dtype))
 

@@ -470,7 +470,7 @@ def array(
     target = _dtype(dtype, node.dtype)
     converted = promote.cast(trace, node, target)
     lead = max(ndmin - len(converted.shape), 0)
-    if isinstance(object, Tracer) and converted is node and not lead and not copy:
+    if isinstance(object, Tracer) and converted is node and not lead and not _always(copy):
         return object
     if lead:
         converted = views.insert_axes(converted.shape, tuple(range(lead))).read(trace.graph, converted)
@@ -481,7 +481,12 @@ def array(
 def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
 ) -> Any:
-    return array(a, dtype, copy=bool(copy))
+    return array(a, dtype, copy=False if copy is None else copy)
+
+
+def _always(copy: Any) -> bool:
+    """Whether `copy` asks for a copy: True, or NumPy's own constant for it; None and others only if needed."""
+    return copy in (True, np._CopyMode.ALWAYS)
 
 
 @creates("ascontiguousarray", "asfortranarray")
