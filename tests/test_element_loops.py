@@ -240,6 +240,83 @@ def test_new_sizes():
         assert_same(np.asarray(compiled(x, 0.3, 0.2, 0.5)), iir(x, 0.3, 0.2, 0.5), scale=4)
 
 
+def test_arrays_that_steps_make_need_no_copy():
+    """What is written everywhere before it is read needs no values to start from; all else does."""
+
+    def prefix(x):
+        y = np.zeros_like(x)
+        y[0] = x[0]
+
+        def step(i, y):
+            y[i] = y[i - 1] + x[i]
+            return y
+
+        return aotarray.fori_loop(1, x.shape[0], step, y)
+
+    x = RNG.random((7, 3))
+    assert len(kernels_of(check(prefix, x))) == 1
+
+    def written(
+        place, lower=0, start=None, value=lambda y, x, i: x[i], upper=lambda n: n, begin=np.ones_like
+    ):
+        def whole(x):
+            y = begin(x)
+            if start is not None:
+                y[start] = 5
+
+            def step(i, y):
+                y[place(i, x.shape[0])] = value(y, x, i)
+                return y
+
+            return aotarray.fori_loop(lower, upper(x.shape[0]), step, y)
+
+        return whole
+
+    last = written(lambda i, n: n - 1 - i)
+    assert len(kernels_of(check(last, x))) == 1
+    for partly in (
+        written(lambda i, n: i, lower=1),
+        written(lambda i, n: i, lower=2, start=0),
+        written(lambda i, n: i, upper=lambda n: n - 1),
+        written(lambda i, n: 2 * i, upper=lambda n: n // 2),
+        written(lambda i, n: i, lower=1, start=0, value=lambda y, x, i: y[-1] + x[i]),
+        written(lambda i, n: i, value=lambda y, x, i: y[i] + x[i]),
+        written(lambda i, n: i, lower=1, start=0, value=lambda y, x, i: y[i] + y[i - 1]),
+        written(
+            lambda i, n: n - 1 - i, 1, -1, lambda y, x, i: y[x.shape[0] - 2 - i], lambda n: n - 1
+        ),
+        written(lambda i, n: i % n),
+    ):  # fmt: skip
+        assert len(kernels_of(check(partly, x))) > 1
+
+
+def test_loops_one_after_another():
+    """Loops over the same elements share a kernel unless one reads what other elements made."""
+
+    def twice(x, shift):
+        def step(i, y):
+            y[:, i] = 0.5 * y[:, i - 1] + x[:, i]
+            return y
+
+        y = aotarray.fori_loop(1, x.shape[1], step, x.copy())
+
+        def second(i, z):
+            z[:, i] = z[:, i - 1] * y[:, i] if not shift else z[:, i - 1] * y[::-1, i]
+            return z
+
+        return aotarray.fori_loop(1, x.shape[1], second, y.copy() if not shift else x.copy())
+
+    x = RNG.random((5, 6))
+    check(lambda x: twice(x, False), x)
+    check(lambda x: twice(x, True), x)
+
+    def sums(x):  # a loop without axes reads what the one before made
+        total = aotarray.fori_loop(0, x.shape[0], lambda i, s: s + x[i], 0.0)
+        return aotarray.fori_loop(0, x.shape[0], lambda i, s: s + (x[i] - total) ** 2, 0.0)
+
+    assert len(kernels_of(check(sums, RNG.random(9)))) == 1
+
+
 # -- at random --------------------------------------------------------------------------------------
 class Bodies:
     """A random loop over elements: Python source from a seed."""
@@ -298,11 +375,31 @@ class Bodies:
             test = " > 0.5" if code == "?" else ""
             lines.append(f"        t{k} = (np.zeros_like(lane) + {value}){test}")
         lines += [f"        s{k} = t{k}.astype('{code}')" for k, code in enumerate(self.states)]
+        everything = f"{', '.join(names)},"
         lines += [
-            f"        return {', '.join(names)},",
-            f"    return aotarray.fori_loop(1, n, step, ({', '.join(names)},))",
+            f"        return {everything}",
+            f"    {everything} = aotarray.fori_loop(0, n, step, ({everything}))",
         ]
+        if self.rng.random() < 0.5:
+            lines += self.following(names)
+            everything += " z,"
+        lines.append(f"    return {everything}")
         return "\n".join(lines)
+
+    def following(self, names):
+        """A second loop, which reads what the first made, and makes an array from nothing."""
+        down = self.rng.random() < 0.5
+        place, back, start = ("n - 2 - i", "n - 1 - i", "-1") if down else ("i + 1", "i", "0")
+        reads = [f"{name}[{self.at(place)}]" if name[0] == "y" else name for name in names]
+        value = " + ".join(f"np.real({r} * 1)" for r in reads)
+        return [
+            "    z = np.empty(x.shape)",
+            f"    z[{self.at(start)}] = {value.replace(place, start)}",
+            "    def second(i, z):",
+            f"        z[{self.at(place)}] = 0.5 * z[{self.at(back)}] + {value}",
+            "        return z",
+            "    z = aotarray.fori_loop(0, n - 1, second, z)",
+        ]
 
     def arguments(self):
         shape = (*self.lanes[: self.axis], self.steps, *self.lanes[self.axis :])

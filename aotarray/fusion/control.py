@@ -14,7 +14,7 @@ from ..graph import Graph, Node
 from ..passes.rewrite import rebuild, same
 from ..program import Instruction, Jump, JumpTable, JumpUnless, LoopBegin, LoopNext, Point, Swap
 from ..types import ArrayType
-from .elements import element_loop, tracks_of
+from .elements import changed_in_place, element_loop, tracks_of
 from .nest import Storage
 from .separate import separate_outputs
 
@@ -30,21 +30,34 @@ class ControlLowering:
         nodes = [n for n in scheduler.graph.nodes() if n.op.kind == "result" and n.operands[0] is node]
         self.read = {n.params["index"]: n for n in nodes}
 
+    def reserve(self) -> dict[int, Storage]:
+        """Where arrays that steps change in place start: where they are wanted, if they are outputs."""
+        if self.node.op.name == "branch":
+            return {}
+        first = 2 if self.node.op.name == "loop" else 0
+        found = {}
+        for k in changed_in_place(self.node):
+            place = self.scheduler.output_place(self.read[k]) if k in self.read else None
+            if place is not None:
+                found[self.node.operands[first + k].number] = place
+        return found
+
     def allocate(self) -> None:
         """Say where results lie: in what a loop carries, in stacks, or in what all branches write."""
         node, storage = self.node, self.scheduler.storage
-        places: list[Storage] = []
+        places: list[Storage | None] = []
         if node.op.name == "branch":
-            places = [
-                self._result(k, "chosen", o.type) for k, o in enumerate(node.params["branches"][0].outputs)
-            ]
+            for k, out in enumerate(node.params["branches"][0].outputs):
+                places.append(self._result(k, "chosen", out.type))
         else:
             first = 2 if node.op.name == "loop" else 0
             count: int = node.params["carried"]
             loop = element_loop(node)
             for k, operand in enumerate(node.operands[first : first + count]):
-                if loop is not None and k in loop.states:
-                    places.append(self._result(k, "state", operand.type))
+                if loop is not None and k in loop.fresh:
+                    places.append(self._result(k, "made", operand.type))
+                elif loop is not None and k in loop.states:
+                    places.append(self._result(k, "state", operand.type) if k in self.read else None)
                 else:
                     places.append(storage[operand.number])
         if node.op.name == "loop":
@@ -53,14 +66,13 @@ class ControlLowering:
                 places.append(self._result(k, "stack", kind))
         self.scheduler.places[node.number] = places
         for index, result in self.read.items():
-            storage[result.number] = places[index]
+            place = places[index]
+            assert place is not None
+            storage[result.number] = place
 
     def lower(self) -> None:
-        """Add the instructions."""
-        places = self.scheduler.places[self.node.number]
-        if element_loop(self.node) is not None:
-            self.scheduler.lower_elements(self.node, places)
-            return
+        """Add the instructions of what is no loop of elements."""
+        places = [p for p in self.scheduler.places[self.node.number] if p is not None]
         operands = [self.scheduler.storage[o.number] for o in self.node.operands]
         {"while": self._while, "loop": self._loop, "branch": self._branch}[self.node.op.name](
             operands, places
@@ -145,7 +157,7 @@ class _Step:
 
     def __init__(self, control: ControlLowering, body: Graph, first: int, count: int) -> None:
         self.control, self.body = control, body
-        self.tracks = tracks_of(body, first, count)
+        self.tracks = tracks_of(control.node)
         self.swapped = [k for k in range(count) if k not in self.tracks]
         self.following = [control.new("next", body.outputs[k]) for k in self.swapped]
         outputs = [body.outputs[k] for k in self.swapped] + body.outputs[count:]

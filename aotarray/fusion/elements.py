@@ -10,17 +10,23 @@ in place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from .. import sizes
 from ..graph import Graph, Node, axis_name
 from ..sizes import Dim
 from .access import Index, loop_index, operand_uses, squeezed
+from .positions import Steps, affine
 
 #: what the body of such a loop may consist of, and how many of them
 _KINDS = frozenset({"leaf", "elementwise", "view", "gather", "concat", "update", "put"})
 _LARGEST = 400
+#: at most so many writes before a loop complete what its steps write
+_FEW = 8
+
+#: for each axis of an array the index at which an element of a loop finds what is its own, None where all is
+Owned = tuple["Dim | None", ...]
 
 
 @dataclass(frozen=True)
@@ -38,15 +44,20 @@ class ElementLoop:
     domain: tuple[Dim, ...]
     states: tuple[int, ...]
     tracks: dict[int, tuple[Write, ...]]
+    #: tracks of which the steps, and a few writes before the loop, make every element before it is read
+    fresh: frozenset[int] = frozenset()
 
 
-def writes(node: Node, base: Node) -> tuple[Write, ...] | None:
-    """The writes, in order, that make `node` of `base`; None when it is made in another way."""
+def writes(node: Node, base: Node, parts: bool = True) -> tuple[Write, ...] | None:
+    """The writes, in order, that make `node` of `base`; None when it is made in another way.
+
+    Where only `parts` count, an array that is written as a whole is made in another way.
+    """
     if node is base:
         return ()
-    if node.op.kind not in ("put", "update") or _is_whole(node):
+    if node.op.kind not in ("put", "update") or (parts and _is_whole(node)):
         return None
-    earlier = writes(node.operands[0], base)
+    earlier = writes(node.operands[0], base, parts)
     if earlier is None:
         return None
     value = node.operands[1]
@@ -63,7 +74,7 @@ def writes(node: Node, base: Node) -> tuple[Write, ...] | None:
     )
     view = _view_below(value)
     if view is not None and view.operands[0] is node.operands[0] and view.params["map"] == region:
-        inside = writes(value, view)
+        inside = writes(value, view, parts)
         assert inside is not None
         return (*earlier, *(Write(_composed(region, w.index), w.value) for w in inside))
     return (*earlier, Write(region, value))
@@ -133,22 +144,28 @@ def element_loop(node: Node) -> ElementLoop | None:
         return None
     loop = ElementLoop(shapes.pop(), tuple(states), tracks)
     positions = [i for found in tracks.values() for w in found for i in w.index if isinstance(i, Node)]
-    return loop if _is_separate(body, loop, values, positions) else None
+    starts: list[tuple[Node, Index]] = [(v, squeezed(v.shape)) for v in values]
+    starts += [(p, ()) for p in positions]
+    if not _is_separate(body, loop, starts):
+        return None
+    return replace(loop, fresh=frozenset(k for k in tracks if _is_fresh(node, k, tracks[k], starts)))
 
 
-def _is_separate(body: Graph, loop: ElementLoop, values: list[Node], positions: list[Node]) -> bool:
+def _is_separate(body: Graph, loop: ElementLoop, starts: list[tuple[Node, Index]]) -> bool:
     """True when each element reads of what is carried only what is its own."""
-    lanes = {str(loop_index(a)) for a in range(len(loop.domain))}
-    owned: dict[int, list[Dim | None]] = {}  # of tracks: the index along axes that say whose element it is
+    owned: dict[int, Owned] = {}
     for k, found in loop.tracks.items():
         for write in found:
-            own = _own_axes(write, lanes)
+            own = own_axes(write, len(loop.domain))
             if own is None or owned.setdefault(body.inputs[1 + k].number, own) != own:
                 return False
     for k in loop.states:
-        owned[body.inputs[1 + k].number] = list(squeezed(body.inputs[1 + k].shape))
-    starts: list[tuple[Node, Index]] = [(v, squeezed(v.shape)) for v in values]
-    starts += [(p, ()) for p in positions]
+        owned[body.inputs[1 + k].number] = squeezed(body.inputs[1 + k].shape)
+    return reads_own(starts, owned)
+
+
+def reads_own(starts: list[tuple[Node, Index]], owned: dict[int, Owned]) -> bool:
+    """True when the nodes in `owned`, by number, are read only at what is there said to be an element's own."""
     return all(
         mine is None or mine == read
         for number, index in reads(starts, frozenset(owned))
@@ -156,8 +173,9 @@ def _is_separate(body: Graph, loop: ElementLoop, values: list[Node], positions: 
     )
 
 
-def _own_axes(write: Write, lanes: set[str]) -> list[Dim | None] | None:
+def own_axes(write: Write, rank: int) -> Owned | None:
     """For each axis of a track its index, in the loop variables, where that is an element's own; None elsewhere."""
+    lanes = {str(loop_index(a)) for a in range(rank)}
     here = {axis_name(a): i for a, i in enumerate(squeezed(write.value.shape))}
     own: list[Dim | None] = []
     seen: set[str] = set()
@@ -168,7 +186,96 @@ def _own_axes(write: Write, lanes: set[str]) -> list[Dim | None] | None:
             return None
         seen |= used
         own.append(dim if used else None)
-    return own if seen == lanes else None
+    return tuple(own) if seen == lanes else None
+
+
+def _is_fresh(node: Node, k: int, found: tuple[Write, ...], starts: list[tuple[Node, Index]]) -> bool:
+    """True when all elements of a track are written by its steps, in order along one axis, and by writes before.
+
+    And none is read before that: `y = np.empty(n); y[0] = a; for i in range(1, n): y[i] = f(y[i - 1])`.
+    """
+    body: Graph = node.params["body"]
+    counter, track = body.inputs[0], body.inputs[1 + k]
+    steps = Steps.between("#", *node.operands[:2])
+    first, earlier = start_writes(node.operands[2 + k])
+    axis = _step_axis(found[0], track.shape)
+    if len(found) > 1 or axis is None or first is None:
+        return False
+    at = found[0].index[axis]
+    written = affine(at, counter, steps.name) if isinstance(at, Node) else at
+    before = [_position_along(w, axis, track.shape) for w in earlier]
+    if written is None or not steps.within(written, track.shape[axis]) or None in before:
+        return False
+    least, most = steps.ends(written) or (-1, -1)
+    rest = track.shape[axis] - 1 - most
+    if not (isinstance(least, int) and isinstance(rest, int) and least + rest <= _FEW):
+        return False
+    needed = [*range(least), *(track.shape[axis] - 1 - j for j in range(rest))]
+    if any(p not in before for p in needed):
+        return False
+    factor = sizes.linear_coefficient(written, steps.name)
+    if factor not in (1, -1):
+        return False
+    forward = (factor == 1) != node.params["reverse"]
+    places = _gathered(body, steps)
+    for number, index in reads(starts, frozenset([track.number])):
+        assert number == track.number
+        place = (
+            sizes.substitute(index[axis], places)
+            if sizes.names(index[axis]) <= places.keys()
+            else index[axis]
+        )
+        behind = written - place if forward else place - written
+        if place not in before and not (
+            isinstance(behind, int) and behind > 0 and steps.within(place, track.shape[axis])
+        ):
+            return False
+    return True
+
+
+def _gathered(body: Graph, steps: Steps) -> dict[str, Dim]:
+    """By the names that `operand_uses` gives to positions of gathers, those that are known."""
+    found: dict[str, Dim] = {}
+    for node in body.nodes():
+        if node.op.kind == "gather":
+            for axis, operand in zip(node.params["axes"], node.operands[1:], strict=True):
+                place = affine(operand, body.inputs[0], steps.name)
+                if place is not None and steps.within(place, node.operands[0].shape[axis]):
+                    found[f"?{node.number}.{axis}"] = place
+    return found
+
+
+def start_writes(node: Node) -> tuple[Node | None, tuple[Write, ...]]:
+    """What an array starts from, and the writes that then make it; None where they cannot be told."""
+    base = node
+    while base.op.kind in ("put", "update") and not _is_whole(base):
+        base = base.operands[0]
+    found = writes(node, base)
+    fine = found is not None and all(w.index for w in found)
+    return (base, found) if fine and found is not None else (None, ())
+
+
+def _step_axis(write: Write, shape: tuple[Dim, ...]) -> int | None:
+    """The axis along which a write moves from step to step, where it takes all of every other one."""
+    found = [a for a in range(len(shape)) if not _takes_all(write, a, shape)]
+    return found[0] if len(found) == 1 else None
+
+
+def _takes_all(write: Write, axis: int, shape: tuple[Dim, ...]) -> bool:
+    index, extents = write.index[axis], write.value.shape
+    return any(index == sizes.name(axis_name(a)) and d == shape[axis] for a, d in enumerate(extents))
+
+
+def _position_along(write: Write, axis: int, shape: tuple[Dim, ...]) -> Dim | None:
+    """Where a write that takes all of every other axis goes along this one."""
+    index = write.index[axis]
+    if (
+        _step_axis(write, shape) != axis
+        or isinstance(index, Node)
+        or any("%" in n for n in sizes.names(index))
+    ):
+        return None
+    return index
 
 
 def reads(starts: Sequence[tuple[Node, Index]], inputs: frozenset[int]) -> list[tuple[int, Index]]:
@@ -194,13 +301,22 @@ def stored_operands(node: Node) -> list[Node]:
     if loop is None:
         return list(node.operands)
     count = node.params["carried"]
-    return [o for k, o in enumerate(node.operands[2:]) if k >= count or k in loop.tracks]
+    copied = changed_in_place(node)
+    return [o for k, o in enumerate(node.operands[2:]) if k >= count or k in copied]
 
 
-def tracks_of(body: Graph, first: int, count: int) -> dict[int, tuple[Write, ...]]:
-    """What a loop carries and its steps change at some positions only; `first` is the first carried input."""
-    found = {k: writes(body.outputs[k], body.inputs[first + k]) for k in range(count)}
+def tracks_of(node: Node) -> dict[int, tuple[Write, ...]]:
+    """What a loop carries and its steps change at some positions only."""
+    first = 1 if node.op.name == "loop" else 0
+    body: Graph = node.params["body"]
+    found = {k: writes(body.outputs[k], body.inputs[first + k]) for k in range(node.params["carried"])}
     return {k: ws for k, ws in found.items() if ws and all(_is_part(w, body.outputs[k].shape) for w in ws)}
+
+
+def changed_in_place(node: Node) -> set[int]:
+    """The carried values of a loop that lie where they started, and are copied there first."""
+    loop = element_loop(node)
+    return set(tracks_of(node)) if loop is None else loop.tracks.keys() - loop.fresh
 
 
 def _is_part(write: Write, shape: tuple[Dim, ...]) -> bool:

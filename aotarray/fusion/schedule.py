@@ -34,9 +34,10 @@ from .arguments import ArgumentWrite, separate_arguments
 from .blocks import BlockLowering
 from .columns import ColumnLowering
 from .control import ControlLowering
-from .element_lowering import ElementLowering, Joined, WriteLowering
-from .elements import Write, element_loop
+from .element_lowering import ElementLowering, WriteLowering
+from .elements import Owned, Write, element_loop
 from .group_lowering import GroupLowering
+from .joined import Joined
 from .maps import MapLowering
 from .nest import Nest, Storage
 from .panels import PanelLowering
@@ -138,7 +139,8 @@ class Scheduler:
         self.whole = whole or self
         self.storage: dict[int, Storage] = {}
         self.targets: dict[int, Storage] = {}  # inside a loop: where each output goes
-        self.places: dict[int, list[Storage]] = {}  # of each loop or choice: where its results lie
+        self.places: dict[int, list[Storage | None]] = {}  # of each loop or choice: where its results lie
+        self.placed: dict[int, Storage] = {}  # where a value goes that a loop changes in place
         #: what is returned: nodes that are made, and inout arguments; and the buffer of each
         self.results = self._returned()
         self.outputs: dict[int, int] = {}
@@ -177,9 +179,18 @@ class Scheduler:
         roots = partitioned.roots
         stored = self._stored(partitioned.groups, roots)
         for group in partitioned.groups:
-            self._allocate(group, stored)
+            if group.kind == "control":
+                self.placed.update(ControlLowering(self, group.roots[0]).reserve())
         for group in partitioned.groups:
-            self._run(group, roots)
+            self._allocate(group, stored)
+        waiting = list(partitioned.groups)
+        while waiting:
+            loops = self._element_loops(waiting)
+            if loops is None:
+                self._run(waiting.pop(0), roots)
+            else:
+                self._lower_elements(loops)
+                del waiting[: len(loops)]
 
     def plan(self) -> Plan:
         graph = self.graph
@@ -267,7 +278,7 @@ class Scheduler:
         for root in group.roots:
             if root.number not in stored or is_buffer(root):
                 continue
-            place = self.output_place(root)
+            place = self.placed.get(root.number) or self.output_place(root)
             if place is not None:
                 self.storage[root.number] = place
             elif group.kind == "alias":
@@ -329,16 +340,34 @@ class Scheduler:
             return
         self._kernels(lambda status: self._lowering(group, self._nest(status), roots, status).lower())
 
-    def lower_elements(self, node: Node, places: Sequence[Storage]) -> None:
-        """Add the kernel of a loop that every element walks on its own."""
-        loop = element_loop(node)
-        assert loop is not None
+    def _element_loops(self, groups: Sequence[Group]) -> list[Node] | None:
+        """The loops of elements that come first, as many as can share a kernel; None where another group does."""
+        found: list[Node] = []
+        joined = Joined(self.graph, self.storage)
+        owned: dict[int, Owned] = {}
+        for group in groups:
+            loop = element_loop(group.roots[0]) if group.kind == "control" else None
+            if loop is None or (found and loop.domain != joined.loops[0].loop.domain):
+                break
+            made = joined.add(group.roots[0], loop, self.places[group.roots[0].number], f"step{len(found)}")
+            if not joined.reads_own(made, owned):
+                break
+            owned |= made.owned()
+            found.append(group.roots[0])
+        return found or None
+
+    def _lower_elements(self, nodes: Sequence[Node]) -> None:
+        """Add the kernel of loops of elements."""
 
         def lower(status: object) -> list[Kernel]:
             nest = self._nest(status)
-            joined = Joined(node, loop, self.storage, places, nest.fresh("step"))
+            joined = Joined(self.graph, self.storage)
+            for node in nodes:
+                loop = element_loop(node)
+                assert loop is not None
+                joined.add(node, loop, self.places[node.number], nest.fresh("step"))
             nest.graph, nest.storage = joined.graph, joined.storage
-            (kernel,) = ElementLowering(joined, nest, places).lower()
+            (kernel,) = ElementLowering(joined, nest).lower()
             kernel.computed = {}  # numbers of another graph's nodes
             return [kernel]
 

@@ -6,7 +6,7 @@ import itertools
 
 from ..graph import Graph, Node, subgraphs
 from ..passes.rewrite import rebuild, same
-from .elements import element_loop
+from .elements import changed_in_place, element_loop, tracks_of
 from .partition import is_buffer
 
 
@@ -24,11 +24,10 @@ def separate_outputs(graph: Graph) -> None:
 
 
 def _is_carried(node: Node) -> bool:
-    """A result that lies where a loop's steps read and write it; others can be written where they are wanted."""
+    """A result that lies where a loop's steps read and write it by turns; others can lie where they are wanted."""
     if node.op.kind != "result" or node.params["index"] >= node.operands[0].params.get("carried", 0):
         return False
-    loop = element_loop(node.operands[0])
-    return loop is None or node.params["index"] in loop.tracks
+    return element_loop(node.operands[0]) is None and node.params["index"] not in tracks_of(node.operands[0])
 
 
 def separate_carried(graph: Graph) -> Graph:
@@ -45,7 +44,7 @@ def separate_carried(graph: Graph) -> Graph:
             started = list(operands)
             loop = element_loop(node)
             for k in range(first, first + node.params["carried"]):
-                if loop is not None and k - first in loop.states:
+                if loop is not None and k - first not in changed_in_place(node):
                     continue  # each element starts from its own
                 tag = f"carry:{next(numbers)}"
                 started[k] = new.apply(
