@@ -8,7 +8,7 @@ Names stand for integers >= 0. The same algebra serves loop indices during code 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Union
 
@@ -154,7 +154,8 @@ def _product(a: Size, b: Dim) -> Dim:
     return _make(terms)
 
 
-def _atom(call: Call) -> Size:
+def of_call(call: Call) -> Size:
+    """A call as a size."""
     return Size((((call,), 1),))
 
 
@@ -168,7 +169,7 @@ def floordiv(a: Dim, b: Dim) -> Dim:
     exact = _divide_exactly(a, b)
     if exact is not None:
         return exact
-    return _atom(Call("floordiv", (a, b)))
+    return of_call(Call("floordiv", (a, b)))
 
 
 @lru_cache(maxsize=65536)
@@ -178,7 +179,7 @@ def mod(a: Dim, b: Dim) -> Dim:
         return a % b if b else 0
     if b == 1 or _divide_exactly(a, b) is not None:
         return 0
-    return _atom(Call("mod", (a, b)))
+    return of_call(Call("mod", (a, b)))
 
 
 def _divide_exactly(a: Dim, b: Dim) -> Dim | None:
@@ -206,7 +207,7 @@ def maximum(a: Dim, b: Dim) -> Dim:
     order = _order(a, b)
     if order is not None:
         return b if order < 0 else a
-    return _atom(Call("max", (a, b)))
+    return of_call(Call("max", (a, b)))
 
 
 @lru_cache(maxsize=65536)
@@ -215,7 +216,7 @@ def minimum(a: Dim, b: Dim) -> Dim:
     order = _order(a, b)
     if order is not None:
         return a if order < 0 else b
-    return _atom(Call("min", (a, b)))
+    return of_call(Call("min", (a, b)))
 
 
 def _order(a: Dim, b: Dim) -> int | None:
@@ -279,6 +280,26 @@ def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
     return _CALLS[atom.name](a, b)
 
 
+def map_calls(size: Dim, rule: Callable[[Call], Dim | None]) -> Dim:
+    """`size` with each call that `rule` has a size for replaced by that, outermost calls first."""
+    if isinstance(size, int):
+        return size
+    total: Dim = 0
+    for monomial, coefficient in size.terms:
+        term: Dim = coefficient
+        for atom in monomial:
+            term = term * (name(atom) if isinstance(atom, str) else _map_call(atom, rule))
+        total = total + term
+    return total
+
+
+def _map_call(call: Call, rule: Callable[[Call], Dim | None]) -> Dim:
+    known = rule(call)
+    if known is not None:
+        return known
+    return _CALLS[call.name](*(map_calls(arg, rule) for arg in call.args))
+
+
 def names(size: Dim) -> frozenset[str]:
     """All names that `size` depends on."""
     if isinstance(size, int):
@@ -301,7 +322,7 @@ def linear_coefficient(size: Dim, variable: str) -> Dim | None:
     factor: Dim = 0
     for monomial, coefficient in size.terms:
         count = sum(1 for atom in monomial if atom == variable)
-        if any(isinstance(atom, Call) and variable in names(_atom(atom)) for atom in monomial) or count > 1:
+        if any(isinstance(atom, Call) and variable in names(of_call(atom)) for atom in monomial) or count > 1:
             return None
         if count:
             rest = list(monomial)

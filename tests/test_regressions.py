@@ -158,7 +158,9 @@ def test_empty_axes_everywhere(shape):
 
 
 def test_a_fold_of_nothing_beside_an_axis_of_unknown_size():
-    check(lambda x: (x[:, -1:-1:-1, 1:-1:-1].sum(axis=(1, 2)), x[:, 2:2].prod(axis=(1, 2))), np.ones((2, 3, 4)))
+    check(
+        lambda x: (x[:, -1:-1:-1, 1:-1:-1].sum(axis=(1, 2)), x[:, 2:2].prod(axis=(1, 2))), np.ones((2, 3, 4))
+    )
 
 
 def test_extremes_of_nothing_raise_numpys_error():
@@ -392,3 +394,16 @@ def test_python_ints_beyond_64_bits_raise(function):
 def test_a_python_int_to_a_negative_power_raises():
     with pytest.raises(ValueError, match="make its base a float"):
         aotarray.jit(lambda x, v: x * 2**v)(np.ones(3), -1)
+
+
+def test_divisions_of_sizes_stay_outside_of_loops():
+    """A division that may have a zero divisor cannot leave a branch: the launcher works it out."""
+
+    def torus(x):
+        return x + np.roll(x, 1, axis=1) + np.roll(x, -2, axis=0)
+
+    source = str(aotarray.jit(torus).lower("f64[n, m]").source)
+    assert not [line for line in source.splitlines() if "%" in line]
+    for shape in ((0, 3), (1, 1), (2, 5), (7, 4)):
+        x = np.arange(float(np.prod(shape))).reshape(shape)
+        assert np.array_equal(aotarray.jit(torus)(x), torus(x))

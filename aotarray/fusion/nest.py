@@ -66,6 +66,8 @@ class Nest:
         self.graph = graph
         self.storage = storage
         self.names = set(reserved)
+        self.size_names = {n for node in graph.nodes() for d in node.shape for n in sizes.names(d)}
+        self.divisions: dict[sizes.Call, str] = {}
         self.pointers: dict[str, Pointer] = {}
         self.integers: dict[str, Integer] = {}
         self.scopes: list[Scope] = [Scope([])]
@@ -103,11 +105,26 @@ class Nest:
         return name if name not in self.names else self.temporary()
 
     def size(self, dim: Dim) -> str:
-        """Source text of a size; its names become integer parameters."""
+        """Source text of a size; its names, and its divisions of sizes, become integer parameters.
+
+        A division may not run before its divisor is known not to be 0: it would stay inside a loop's branches.
+        """
+        dim = sizes.map_calls(dim, self._divided)
         for name in sorted(sizes.names(dim)):
             if not self._is_variable(name) and name not in self.integers:
                 self.integers[name] = Integer(name, sizes.name(name))
         return str(dim)
+
+    def _divided(self, call: sizes.Call) -> Dim | None:
+        """The parameter of a division of sizes alone."""
+        dim = sizes.of_call(call)
+        if call.name not in ("floordiv", "mod") or not sizes.names(dim) <= self.size_names:
+            return None
+        if call not in self.divisions:
+            words = call.text.replace("%", "mod").replace("//", " over ").replace("-", " minus ")
+            stem = "_".join("".join(c if c.isalnum() else " " for c in words).split())
+            self.divisions[call] = self.parameter(f"size_{stem}", dim)
+        return sizes.name(self.divisions[call])
 
     def _is_variable(self, name: str) -> bool:
         return any(name in scope.variables for scope in self.scopes)
