@@ -19,7 +19,14 @@ from aotarray.ops import OPS, UFUNC_OPS
 from aotarray.trace import control
 from aotarray.trace.functions import FUNCTIONS, METHODS, UFUNCS
 from aotarray.trace.functions.creation import CREATION
-from aotarray.trace.functions.unsupported import REFUSED_FUNCTIONS, REFUSED_METHODS, REFUSED_PROPERTIES
+from aotarray.trace.functions.unsupported import (
+    PLAIN,
+    REFUSED_CLASSES,
+    REFUSED_FUNCTIONS,
+    REFUSED_METHODS,
+    REFUSED_PLAIN,
+    REFUSED_PROPERTIES,
+)
 from aotarray.trace.tracer import Tracer
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -65,6 +72,28 @@ def public() -> Iterator[tuple[str, Any]]:
                 yield prefix + name, found
 
 
+def others() -> Iterator[tuple[str, Any]]:
+    """NumPy's other public functions and classes, dtypes and scalar types left out."""
+    modules = ((np, ""), (np.linalg, "linalg."), (np.fft, "fft."))
+    known = dict(public())
+    for module, prefix in modules:
+        for name in sorted(module.__all__):
+            found = getattr(module, name)
+            scalar = isinstance(found, type) and issubclass(found, (np.generic, Exception))
+            if prefix + name not in known and callable(found) and not scalar:
+                yield prefix + name, found
+
+
+def unlisted() -> list[str]:
+    """What NumPy has and neither page names."""
+    on_pages = {name for _, names in (*PLAIN, *REFUSED_PLAIN, *REFUSED_CLASSES) for name in names.split()}
+    tables = (UFUNC_OPS, UFUNCS, FUNCTIONS)
+    rules = {name for name, found in (*public(), *others()) if any(found in table for table in tables)}
+    methods = {n for n in (*dir(Tracer), *METHODS) if not n.startswith("_")} | refused_methods()
+    missing = [name for name, _ in (*public(), *others()) if name not in on_pages | rules | set(CREATION)]
+    return missing + [f"ndarray.{n}" for n in dir(np.ndarray) if not n.startswith("_") and n not in methods]
+
+
 def listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(set(names)))
 
@@ -108,6 +137,14 @@ def supported_page() -> str:
         "", "## With limits", "| | |", "|---|---|",
     ]  # fmt: skip
     lines += [f"| {what} | {limit} |" for what, limit in LIMITS]
+    lines += [
+        "", "## While tracing", "These run in Python while the function is traced, on values that are known then, as",
+        "in plain NumPy. A size that they need as an int is fixed.", "", "| | |", "|---|---|",
+    ]  # fmt: skip
+    available = {name for name, _ in others()}
+    for title, names in PLAIN:
+        shown = available.intersection(names.split())
+        lines += [f"| {title[0].upper()}{title[1:]} | {listed(shown)} |"] if shown else []
     ops = ", ".join(f"`{name}`" for name in OPS)
     return (
         "\n".join([*lines, "", "## Ops of the graph", f"All of these are recorded as {len(OPS)} ops: {ops}."])
@@ -121,18 +158,18 @@ def unsupported_page() -> str:
         MADE, "", "Each raises `UnsupportedError` at the line that uses it, with the text of its row.", "",
         "| function | instead |", "|---|---|",
     ]  # fmt: skip
-    available = {name for name, _ in public()}
-    rows = {name: way for way, names in REFUSED_FUNCTIONS for name in names.split() if name in available}
+    available = {name for name, _ in (*public(), *others())}
+    refused = (*REFUSED_FUNCTIONS, *REFUSED_PLAIN)
+    rows = {name: way for way, names in refused for name in names.split() if name in available}
     lines += [f"| `{name}` | {rows[name]} |" for name in sorted(rows)]
     lines += ["", "| attribute of an array | instead |", "|---|---|"]
     rows = {n: way for way, names in (*REFUSED_METHODS, *REFUSED_PROPERTIES) for n in names.split()}
     lines += [f"| `{name}` | {rows[name]} |" for name in sorted(rows) if hasattr(np.ndarray, name)]
-    others = [
-        name for name, found in public()
-        if found not in UFUNC_OPS and found not in UFUNCS and found not in FUNCTIONS and name not in CREATION
-    ]  # fmt: skip
-    if others:
-        lines += ["", f"Neither supported nor with a way round of its own: {listed(others)}."]
+    lines += ["", "Of these classes, what they do with a traced array raises `TraceError` or one of its kinds.", ""]
+    lines += ["| class | instead |", "|---|---|"]
+    lines += [f"| `{name}` | {way} |" for way, names in REFUSED_CLASSES for name in names.split()]
+    if unlisted():
+        lines += ["", f"Neither supported nor with a way round of its own: {listed(unlisted())}."]
     return "\n".join(lines) + "\n"
 
 

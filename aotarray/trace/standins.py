@@ -25,6 +25,7 @@ from .array_api import check_device
 from .context import active, here
 from .functions import FUNCTIONS
 from .functions.creation import CREATION, is_traced
+from .functions.unsupported import REFUSALS
 from .size_value import wrap
 from .tracer import Tracer
 
@@ -140,13 +141,17 @@ class _Patched:
 
 
 _wrapped_creation = {name: (getattr(np, name), _creation(name)) for name in sorted(_RULES)}
+_wrapped_refused = {
+    name: (getattr(np, name), _stand_in(getattr(np, name), rule)) for name, rule in REFUSALS.items()
+}
 _wrapped_frequencies = {
     name: (getattr(np.fft, name), _stand_in(getattr(np.fft, name), FUNCTIONS[getattr(np.fft, name)]))
     for name in _FREQUENCIES
 }
 _by_original = {
     id(original): (original, wrapper)
-    for original, wrapper in (*_wrapped_creation.values(), *_wrapped_frequencies.values())
+    for wrapped in (_wrapped_creation, _wrapped_refused, _wrapped_frequencies)
+    for original, wrapper in wrapped.values()
 }
 
 
@@ -155,7 +160,7 @@ def _modules() -> tuple[_Patched, ...]:
     """Made with the first trace, under the lock: to name `np.random` is to load it."""
     drawing = {n: (getattr(np.random, n), _random(n)) for n in _RANDOM if hasattr(np.random, n)}
     return (
-        _Patched(vars(np), _wrapped_creation),
+        _Patched(vars(np), _wrapped_creation | _wrapped_refused),
         _Patched(vars(np.random), drawing),
         _Patched(vars(np.fft), _wrapped_frequencies),
         _Patched(vars(builtins), {"len": (_len, _stand_in_len)}),

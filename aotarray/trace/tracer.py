@@ -191,7 +191,8 @@ class Tracer:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         found = self._known(
-            "a function that does not go through NumPy's protocols, or writing into a plain NumPy array,",
+            "a function that does not go through NumPy's protocols (np.vectorize, for one), or writing into a plain "
+            "NumPy array,",
             "use the NumPy function for it, and make arrays to write into inside the function (np.zeros, "
             "np.array)",
         )

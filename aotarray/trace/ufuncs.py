@@ -22,7 +22,10 @@ def call_ufunc(trace: Trace, ufunc: Any, method: str, inputs: tuple[Any, ...], k
 
     rule = UFUNC_METHODS.get((ufunc, method)) or UFUNC_METHODS.get((None, method))
     if rule is None:
-        raise UnsupportedError(f"{here()}: numpy.{ufunc.__name__}.{method} is not supported in compiled functions")
+        raise UnsupportedError(
+            f"{here()}: numpy.{ufunc.__name__}.{method} is not supported in compiled functions; write it with the "
+            f"functions of docs/supported.md"
+        )
     return rule(trace, ufunc, *inputs, **kwargs)
 
 
@@ -58,7 +61,10 @@ def _apply(trace: Trace, ufunc: Any, inputs: tuple[Any, ...], dtype: np.dtype | 
 
         found = call_scipy(trace, ufunc, inputs, dtype)
         if found is None:
-            raise UnsupportedError(f"{here()}: numpy.{ufunc.__name__} is not supported in compiled functions")
+            raise UnsupportedError(
+                f"{here()}: the ufunc {ufunc.__name__} is not supported in compiled functions; write it with those of "
+                f"docs/supported.md"
+            )
         return found
     operands = [promote.node_of(trace, x) for x in inputs]
     return Tracer.of(trace, promote.elementwise(trace, op, operands, dtype))

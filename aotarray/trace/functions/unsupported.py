@@ -13,8 +13,10 @@ from .registry import FUNCTIONS, METHODS, implements
 
 _MASK = "its result's size depends on values; use np.where(mask, a, b), or a reduction with where=mask"
 _OUTSIDE = "its result's size depends on values; call it outside the compiled function"
+_POLYNOMIAL = "use np.polyval with coefficients computed outside"
 _LAYOUT = "layout is not visible inside a compiled function; use shape"
 _RETURN = "return the array instead"
+_SHOW = "print it with aotarray.debug.print, or return the array"
 
 #: (way round, functions)
 REFUSED_FUNCTIONS = (
@@ -22,12 +24,9 @@ REFUSED_FUNCTIONS = (
     (_OUTSIDE, "unique unique_values unique_counts unique_inverse unique_all"),
     (_OUTSIDE, "union1d intersect1d setdiff1d setxor1d"),
     ("use np.histogram2d, or np.digitize of each coordinate and np.add.at", "histogramdd"),
-    (
-        "use np.polyval with coefficients computed outside",
-        "poly roots polyadd polymul polysub polydiv polyder polyint",
-    ),
+    (_POLYNOMIAL, "polyadd polymul polysub polydiv polyder polyint"),
     ("write the loop over axes as array operations", "apply_along_axis apply_over_axes"),
-    ("return the array and print it outside", "array2string array_repr array_str savetxt save"),
+    (_SHOW, "array2string array_repr array_str"),
     ("use explicit shapes", "resize"),
     ("work on integers of one width, by shifts and masks", "packbits unpackbits"),
     ("its dtype depends on values; use x.real", "real_if_close"),
@@ -37,8 +36,44 @@ REFUSED_FUNCTIONS = (
     ("memory is not visible inside a compiled function", "shares_memory may_share_memory"),
     ("the order of contraction is chosen here; call np.einsum", "einsum_path"),
     ("dates are not compiled; pass integers", "isnat busday_count busday_offset is_busday datetime_as_string"),
-    (_RETURN, "savez savez_compressed"),
+    ("return the array and save it outside", "save savetxt savez savez_compressed"),
 )
+_WALK = "write array operations, or aotarray.map over the first axis"
+#: those that no protocol of NumPy's reaches, or only through each element: refused when given a traced value
+REFUSED_PLAIN = (
+    ("use astype; layout is not visible inside a compiled function", "require"),
+    (_LAYOUT, "isfortran"),
+    ("use aotarray.check(np.isfinite(x))", "asarray_chkfinite"),
+    ("use np.broadcast_arrays, or np.broadcast_shapes of the shapes", "broadcast"),
+    (_WALK, "nditer nested_iters"),
+    ("use np.stack of the values", "fromiter"),
+    (_POLYNOMIAL, "poly roots"),
+    ("use arrays of two axes, and @ for their product", "asmatrix bmat"),
+    ("memory is not visible inside a compiled function", "from_dlpack"),
+    (_SHOW, "format_float_positional format_float_scientific base_repr binary_repr"),
+)
+#: classes that are refused by what they do with a traced array
+REFUSED_CLASSES = (
+    ("use arrays of two axes, and @ for their product", "matrix"),
+    (_POLYNOMIAL, "poly1d"),
+    (_WALK, "ndenumerate vectorize"),
+)
+#: what is no business of traced arrays: it runs while tracing, on values known then, as in plain NumPy
+PLAIN = (
+    ("dtypes and kinds of values",
+     "dtype finfo iinfo promote_types issubdtype isdtype mintypecode typename datetime_data isscalar iterable"),
+    ("shapes and indices of known sizes",
+     "broadcast_shapes ndindex mask_indices diag_indices tril_indices triu_indices"),
+    ("windows of known lengths", "bartlett blackman hamming hanning kaiser"),
+    ("files and memory",
+     "fromfile load loadtxt genfromtxt fromregex fromstring frombuffer memmap recarray busdaycalendar"),
+    ("settings and information",
+     "errstate geterr seterr geterrcall seterrcall getbufsize setbufsize printoptions get_printoptions "
+     "set_printoptions get_include show_config show_runtime info test __array_namespace_info__"),
+    ("making ufuncs of Python functions, which are refused traced arrays", "frompyfunc"),
+    ("base classes", "ndarray ufunc flatiter"),
+    ("another name of vstack", "row_stack"),
+)  # fmt: skip
 REFUSED_METHODS = (
     (_MASK, "nonzero compress"),
     ("use np.where, or slices", "itemset setfield"),
@@ -65,7 +100,7 @@ def _refusal(name: str, way: str) -> Callable[..., Any]:
 
 def is_refused(name: str) -> bool:
     """Whether compiled functions refuse NumPy's function of this name."""
-    return any(name in names.split() for _, names in REFUSED_FUNCTIONS)
+    return any(name in names.split() for _, names in (*REFUSED_FUNCTIONS, *REFUSED_PLAIN))
 
 
 def _find(dotted: str) -> Any:
@@ -80,6 +115,13 @@ for _way, _names in REFUSED_FUNCTIONS:
     for _name in _names.split():
         if _find(_name) is not None and _find(_name) not in FUNCTIONS:
             implements(_name)(_refusal(f"numpy.{_name}", _way))
+#: name -> rule of `REFUSED_PLAIN`, for the stand-ins
+REFUSALS = {
+    name: _refusal(f"numpy.{name}", way)
+    for way, names in REFUSED_PLAIN
+    for name in names.split()
+    if hasattr(np, name)
+}
 for _way, _names in REFUSED_METHODS:
     for _name in _names.split():
         METHODS.setdefault(_name, _refusal(f"ndarray.{_name}", _way))
