@@ -73,6 +73,7 @@ def test_refused_attributes_raise_the_text_of_their_row(name):
     assert re.fullmatch(rf"test_support_pages.py:\d+: ndarray.{name} .*: {way}", str(raised.value))
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 @pytest.mark.parametrize("name", CLASSES)
 def test_refused_classes_raise_with_the_line(name):
     def use(x):
