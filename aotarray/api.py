@@ -25,6 +25,7 @@ from .runtime.arrays import Array
 from .runtime.devices import checked, default_device, device_put, devices
 from .signature import Bound, Signature, function_name, refuse_unwritable
 from .trace.entry import SizeNamer, Traced, is_tracing, leaf_type, leaf_value, trace_function, write_results
+from .trace.flow.source import with_control_flow
 from .trace.trees import flatten, is_tree
 
 get_num_threads = _launcher.get_num_threads
@@ -208,7 +209,7 @@ def _outs(out: Any, entry: Entry) -> tuple[Any, ...] | None:
 
 def jit(
     function: Callable[..., Any] | None = None, *, static_argnames: str | Iterable[str] = (),
-    inout: str | Iterable[str] = (), device: Any = None,
+    inout: str | Iterable[str] = (), device: Any = None, control_flow: str | None = None,
 ) -> Any:  # fmt: skip
     """Compile `function`, written with plain NumPy, for the types it is called with.
 
@@ -220,6 +221,8 @@ def jit(
     Arrays from outside the function, and the attributes of a method's instance, are copied into the program at
     the first call.
     Results are ndarrays; `out=` takes an array, or a tuple of arrays, to write into.
+    `control_flow="python"` compiles the `for`, `while` and `if` of the function's source, and of the functions that it
+    calls, where traced values steer them: docs/control_flow.md.
 
     >>> import numpy as np
     >>> compute = jit(lambda x: np.sin(x) + np.cos(x))
@@ -231,11 +234,16 @@ def jit(
     if device is not None:
         checked(device)
     if function is None:
-        return functools.partial(jit, static_argnames=static_argnames, inout=inout, device=device)
+        return functools.partial(
+            jit, static_argnames=static_argnames, inout=inout, device=device, control_flow=control_flow
+        )
     if not callable(function):
         raise TypeError(f"jit takes a function, not a value of type {type(function).__name__}")
     static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return JitFunction(function, static, (inout,) if isinstance(inout, str) else tuple(inout))
+    if control_flow is not None:
+        function = getattr(function, "_function", function)
+    traced = with_control_flow(function, control_flow)
+    return JitFunction(traced, static, (inout,) if isinstance(inout, str) else tuple(inout))
 
 
 def lower(function: Callable[..., Any], *args: Any, **kwargs: Any) -> compiler.Lowered:

@@ -17,6 +17,7 @@ from .errors import SpecError, UnsupportedError
 from .fusion.schedule import Plan
 from .signature import Bound, Signature, function_name
 from .trace.entry import trace_function
+from .trace.flow.source import with_control_flow
 from .trace.trees import Structure
 
 
@@ -46,7 +47,7 @@ def exports(function: Any) -> tuple[str, ...]:
 def build(
     functions: Callable[..., Any] | Sequence[Any], *specs: str,
     name: str | None = None, out: str | Path = "build", target: str = "cpu", cpu: str = "portable",
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None, control_flow: str | None = None,
 ) -> BuildResult:  # fmt: skip
     """Compile functions ahead of time into an extension module that needs only Python and NumPy.
 
@@ -54,14 +55,16 @@ def build(
     with `export`. The module `name` is
     written into the folder `out` with a stub (`.pyi`), the generated source and a manifest. `cpu` is
     "portable" (code for x86-64-v2, v3 and v4, chosen when the module loads), "native", or one such level.
+    `control_flow` is that of `jit`, for functions that `jit` has not compiled.
 
     Raises SpecError for a spec that does not fit, TraceError for what cannot be compiled, LinkError
     when there is no linker or the folder cannot be written.
     """
     if target != "cpu":
         raise UnsupportedError(f"target {target!r} is not available; targets: cpu")
-    given: Sequence[Any] = [(functions, specs or exports(functions))] if callable(functions) else functions
+    given: Any = [(functions, specs or exports(functions))] if callable(functions) else functions
     work = [item if isinstance(item, tuple) else (item, exports(item)) for item in given]
+    work = [(f if hasattr(f, "_function") else with_control_flow(f, control_flow), texts) for f, texts in work]
     called = [function_name(function) for function, _ in work]
     if len(set(called)) != len(called):
         twice = next(n for n in called if called.count(n) > 1)

@@ -23,6 +23,10 @@ class RecompileWarning(UserWarning):
     """One compiled function has been compiled many times; says what differs between its calls, and what to do."""
 
 
+class UnassignedError(TraceError, UnboundLocalError):
+    """A variable is used that no path, or only one of several, gave a value."""
+
+
 class LeakError(TraceError):
     """A tracer was used after its trace ended, or in another trace."""
 

@@ -146,6 +146,16 @@ class Graph:
         """How many nodes were made so far: the number of the next one."""
         return self._count
 
+    @property
+    def known(self) -> int:
+        """How many nodes `apply` would give again."""
+        return len(self._interned)
+
+    def forget(self, known: int) -> None:
+        """Have `apply` make anew what was made since `known` was asked for."""
+        while len(self._interned) > known:
+            self._interned.popitem()
+
     def __str__(self) -> str:
         from .show import show_graph
 

@@ -20,7 +20,8 @@ _RELATIONS = ("eq", "ne", "ge")
 def verify(graph: Graph, simplified: bool = False, names: frozenset[str] = frozenset()) -> Graph:
     """The graph itself, after checking every rule; VerifyError names the node and the rule it breaks.
 
-    `simplified` adds what holds once the passes have run: no view of a view, no op that does nothing. `names` are
+    `simplified` adds what holds once the passes have run: no view of a view, no op that does nothing, equal nodes are
+    one object (each body of a loop or choice makes its own while it is traced). `names` are
     the sizes that a graph inside another one knows from there.
     """
     known = _size_names(graph) | names
@@ -50,7 +51,7 @@ def verify(graph: Graph, simplified: bool = False, names: frozenset[str] = froze
         )
         _check(
             node,
-            key not in seen,
+            not simplified or key not in seen,
             f"it equals %{seen[key].number if key in seen else ''}: equal nodes are one object",
         )
         seen[key] = node

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .loading import LoadError, Target, functions, load, short_name
-from .options import debug_option, progress, size_text
+from .options import control_flow_option, debug_option, progress, size_text
 
 _SPECS_BEFORE = "aotarray.specs_before"
 
@@ -75,6 +75,7 @@ def _functions_before_specs(command: click.Command, args: Sequence[str]) -> list
     help="'portable' runs on x86-64-v2 and later and picks the best code at load, 'native' is for this"
     " machine alone, or one level such as x86-64-v3.",
 )
+@control_flow_option
 @debug_option
 @click.pass_context
 def build(
@@ -85,6 +86,7 @@ def build(
     out: Path,
     target: str,
     cpu: str,
+    control_flow: str | None,
 ) -> None:
     """Compile functions into a module that needs only Python and NumPy.
 
@@ -112,7 +114,8 @@ def build(
     if not api.is_module_name(name):
         raise click.UsageError(f"'{name}' cannot be imported: --name takes a Python name such as fast_math")
     with progress() as show:
-        result = api.build(work, name=name, out=out, target=target, cpu=cpu, progress=show)
+        options = {} if control_flow is None else {"control_flow": control_flow}
+        result = api.build(work, name=name, out=out, target=target, cpu=cpu, progress=show, **options)
     for file in result.files:
         click.echo(f"{file}  {size_text(Path(file).stat().st_size)}")
     called = ", ".join(f"{name}.{api.function_name(function)}" for function, _ in work)

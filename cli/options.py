@@ -33,6 +33,17 @@ def debug_option(function: _F) -> _F:
     return option(function)
 
 
+def control_flow_option(function: _F) -> _F:
+    """Add --control-flow, of what traces a function."""
+    option = click.option(
+        "--control-flow",
+        type=click.Choice(["python"]),
+        help="'python' compiles the for, while and if of the function's source. Not needed for a function with"
+        ' @aotarray.jit(control_flow="python").',
+    )
+    return option(function)
+
+
 def size_text(count: int) -> str:
     """A number of bytes for people: `61 KB`."""
     if count < 1024:

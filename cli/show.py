@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .loading import LoadError, load
-from .options import debug_option
+from .options import control_flow_option, debug_option
 
 #: stage -> how to get its text from the lowered function
 STAGES: dict[str, Callable[[Any], Any]] = {
@@ -31,8 +31,9 @@ STAGES: dict[str, Callable[[Any], Any]] = {
     help="graph: the traced operations; fused: which share a loop, and what each loop reads and writes;"
     " source: the generated Python; llvm: LLVM IR; asm: machine code as assembly.",
 )
+@control_flow_option
 @debug_option
-def show(target: str, spec: str | None, stage: str) -> None:
+def show(target: str, spec: str | None, stage: str, control_flow: str | None) -> None:
     """Print what a function becomes on its way to machine code.
 
     \b
@@ -48,5 +49,6 @@ def show(target: str, spec: str | None, stage: str) -> None:
     specs = [spec] if spec is not None else list(api.exports(loaded.value))
     if not specs:
         raise LoadError(f'no signature for {loaded.attribute}: add -s "f64[n]"')
+    function = loaded.value if control_flow is None else api.jit(loaded.value, control_flow=control_flow)
     for one in specs:
-        click.echo(str(STAGES[stage](api.lower(loaded.value, one))).rstrip("\n"))
+        click.echo(str(STAGES[stage](api.lower(function, one))).rstrip("\n"))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from ..errors import LeakError, SizeError
 from ..graph import Graph, Node, SourceLine
 from ..sizes import Dim
 
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+#: where this package's files are
+OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _SCIPY = os.path.join(os.path.dirname(os.path.dirname(_NUMPY)), "scipy") + os.sep
 
@@ -55,21 +56,51 @@ class Trace:
         #: what each of them does in order, after what the function does outside of all
         self.effects: list[list[Node]] = [self.graph.effects]
         self.decisions: list[Decision] = []
+        #: by the number of a body that may write into arrays from outside: what they were before, by identity
+        self.written: dict[int, dict[int, tuple[Any, ...]]] = {}
+        #: the same for what is tried, and may be undone
+        self.trials: list[dict[int, tuple[Any, ...]]] = []
+        #: how often a size was fixed or compared
+        self.asked = 0
         self._bodies = 0
         self._warned = False
 
     @contextmanager
-    def body(self) -> Iterator[int]:
-        """While the body of a loop or a choice is traced; gives its number."""
+    def body(self, writes: bool = False) -> Iterator[int]:
+        """While the body of a loop or a choice is traced; gives its number.
+
+        What it makes is its own: the same expression elsewhere is another node. `writes` lets it write into arrays
+        from outside, of which it keeps account.
+        """
         self._bodies += 1
         number = self._bodies
         self.bodies.append(number)
         self.effects.append([])
+        if writes:
+            self.written[number] = {}
+        known = self.graph.known
         try:
             yield number
         finally:
             self.bodies.pop()
             self.effects.pop()
+            self.graph.forget(known)
+
+    def note_write(self, storage: Any) -> bool:
+        """Take down that an array will be written into; False where the body being traced may not."""
+        found = []
+        for number in reversed(self.bodies):
+            if number == storage.body:
+                break
+            if number not in self.written:
+                return False
+            found.append(self.written[number])
+        else:
+            if storage.body:
+                return False
+        for record in (*found, *self.trials):
+            record.setdefault(id(storage), (storage, storage.state))
+        return True
 
     def note_length(self) -> None:
         """Warn, once, when so much is recorded that it must be a long loop in Python."""
@@ -87,6 +118,7 @@ class Trace:
         if isinstance(size, int):
             return size
         self.require_open()
+        self.asked += 1
         if self.hints is None:
             raise SizeError(
                 f"{here()}: size {size} is needed as a Python int ({purpose}), which would freeze it; "
@@ -103,6 +135,7 @@ class Trace:
         known = _provable(a, relation, b)
         if known is not None:
             return known
+        self.asked += 1
         if self.hints is None:
             raise SizeError(
                 f"{here()}: {a} {_SIGNS[relation]} {b} is not known ahead of time, and a condition needs it; "
@@ -224,7 +257,7 @@ def here() -> SourceLine:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((_OWN, _NUMPY, _SCIPY, "<__array_function__", "<frozen")):
+        if not name.startswith((OWN, _NUMPY, _SCIPY, "<__array_function__", "<frozen")):
             return SourceLine(name, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return SourceLine("<unknown>", 0, "")

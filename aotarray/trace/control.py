@@ -24,8 +24,7 @@ from .size_value import SizeValue, wrap
 from .tracer import Tracer
 from .trees import Structure, flatten, leaf_names
 
-_COUNT = ArrayType(np.dtype(np.int64), (), True)
-_INT64 = np.dtype(np.int64)
+COUNT = ArrayType(np.dtype(np.int64), (), True)
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
@@ -44,7 +43,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     if trace is None or (isinstance(pred, (bool, np.bool_)) and not getattr(pred, "_is_tracer", False)):
         return true_fn(*operands) if pred else false_fn(*operands)
     node = _scalar(trace, pred, "cond", "the condition")
-    index = promote.cast(trace, promote.cast(trace, node, np.dtype(bool)), _INT64)
+    index = promote.cast(trace, promote.cast(trace, node, np.dtype(bool)), promote.INT64)
     return _choose(trace, "cond", index, (false_fn, true_fn), operands)
 
 
@@ -124,7 +123,7 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: 
     def step(values: Sequence[Tracer]) -> Any:
         return body_fn(values[0], carry.structure.rebuild(iter(values[1:])))
 
-    body = carry.settle(step, [_COUNT])
+    body = carry.settle(step, [COUNT])
     (out,), captured = bodies.extract(trace, [body])
     return carry.finish("loop", bounds, captured, body.where, body=out, sliced=0, length=0, reverse=False)
 
@@ -150,7 +149,7 @@ def scan(
     rows = flatten(xs, leaves)
     arrays = [promote.node_of(trace, v) for v in leaves]
     extent = _length(trace, arrays, leaf_names(rows, "xs"), length)
-    bounds = [promote.cast(trace, promote.node_of(trace, b), _INT64) for b in (0, wrap(extent, trace))]
+    bounds = [promote.cast(trace, promote.node_of(trace, b), promote.INT64) for b in (0, wrap(extent, trace))]
     row_types = [ArrayType(a.dtype, a.shape[1:]) for a in arrays]
 
     def step(values: Sequence[Tracer]) -> Any:
@@ -161,7 +160,7 @@ def scan(
             raise TraceError(f"{here()}: scan: the function must return a pair (carry, y)")
         return result
 
-    body = carry.settle(step, [_COUNT], row_types, paired=True)
+    body = carry.settle(step, [COUNT], row_types, paired=True)
     (out,), captured = bodies.extract(trace, [body])
     stacks = [ArrayType(n.dtype, (extent, *n.shape)) for n in body.outputs[len(carry.kept) :]]
     result: tuple[Any, Any] = carry.finish(
@@ -228,7 +227,7 @@ class _Carry:
         changed = False
         for k, name in enumerate(self.names):
             node, out = self.nodes[k], body.outputs[k]
-            weaker = "bifc".index(_kind(out)) <= "bifc".index(_kind(node))
+            weaker = "bifc".index(kind_of(out)) <= "bifc".index(kind_of(node))
             if node.type.weak and not out.shape and (node.dtype != out.dtype or not out.type.weak):
                 self.nodes[k] = promote.cast(self.trace, node, out.dtype)
                 if out.type.weak:
@@ -236,7 +235,7 @@ class _Carry:
                 changed = True
             elif out.type.weak and not node.type.weak and not node.shape and weaker:
                 body.outputs[k] = promote.cast(self.trace, out, node.dtype)
-            elif node.dtype != out.dtype or not _fits(self.trace, node.shape, out.shape):
+            elif node.dtype != out.dtype or not fits(self.trace, node.shape, out.shape):
                 way = f"convert it with astype(np.{node.dtype})" if node.shape == out.shape else "keep its shape"
                 raise TraceError(
                     f"{body.where}: {self.what}: {name} is {node.type} before a step and {out.type} after it; what a "
@@ -253,22 +252,22 @@ class _Carry:
         """The loop's node, and its results nested as the body returns them."""
         carried = [self.nodes[k] for k in self.kept]
         made = bodies.record(self.trace, op, [*bounds, *carried, *rest], where, carried=len(carried), **params)
-        new = _results(self.trace, made, [*(n.type for n in carried), *stacks])
+        new = results(self.trace, made, [*(n.type for n in carried), *stacks])
         values = [next(new) if k in self.kept else Tracer.of(self.trace, n) for k, n in enumerate(self.nodes)]
         return self.found.rebuild(iter([*values, *new]))
 
 
-def _results(trace: Trace, made: Node, types: Sequence[ArrayType]) -> Iterator[Tracer]:
+def results(trace: Trace, made: Node, types: Sequence[ArrayType]) -> Iterator[Tracer]:
     """The values of a loop or a choice."""
     for k, kind in enumerate(types):
         yield Tracer.of(trace, trace.graph.apply("result", (made,), made.where, kind, index=k))
 
 
-def _kind(node: Node) -> str:
+def kind_of(node: Node) -> str:
     return "i" if node.dtype.kind == "u" else node.dtype.kind
 
 
-def _fits(trace: Trace, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+def fits(trace: Trace, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
     """True where two shapes are one: provably, or as a check when the program starts."""
     if len(a) != len(b):
         return False
@@ -312,7 +311,7 @@ def _integer(trace: Trace, value: Any, what: str, name: str) -> Node:
     node = promote.node_of(trace, value)
     if node.shape or node.dtype.kind not in "iu":
         raise TraceError(f"{here()}: {what}: {name} is {node.type}, and must be an integer scalar")
-    return promote.cast(trace, node, _INT64)
+    return promote.cast(trace, node, promote.INT64)
 
 
 def _length(trace: Trace, arrays: Sequence[Node], names: Sequence[str], length: Any) -> Dim:
@@ -362,17 +361,17 @@ def _choose(
         _unify(trace, what, where, name, k, found)
     outs, captured = bodies.extract(trace, found, start)
     made = bodies.record(trace, "branch", [index, *captured], where, branches=tuple(outs))
-    return first.rebuild(_results(trace, made, [n.type for n in found[0].outputs]))
+    return first.rebuild(results(trace, made, [n.type for n in found[0].outputs]))
 
 
 def _unify(trace: Trace, what: str, where: Any, name: str, k: int, found: Sequence[Body]) -> None:
     """One type for result `k` of all branches: Python numbers take the others' dtype."""
     nodes = [body.outputs[k] for body in found]
     strong = [n for n in nodes if not n.type.weak]
-    target = strong[0] if strong else max(nodes, key=lambda n: "bifc".index(_kind(n)))
+    target = strong[0] if strong else max(nodes, key=lambda n: "bifc".index(kind_of(n)))
     for body, node in zip(found, nodes, strict=True):
-        weaker = node.type.weak and "bifc".index(_kind(node)) <= "bifc".index(_kind(target))
-        if (node.dtype != target.dtype and not weaker) or not _fits(trace, target.shape, node.shape):
+        weaker = node.type.weak and "bifc".index(kind_of(node)) <= "bifc".index(kind_of(target))
+        if (node.dtype != target.dtype and not weaker) or not fits(trace, target.shape, node.shape):
             raise TraceError(
                 f"{where}: {what}: {name} is {target.type} from one function and {node.type} from another; all must "
                 f"return the same dtypes and shapes"

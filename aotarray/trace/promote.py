@@ -17,6 +17,7 @@ from . import views
 from .context import Trace, here
 from .size_value import SizeValue, as_dim
 
+INT64 = np.dtype(np.int64)
 WEAK_TYPES = {"b": np.dtype(bool), "i": int, "f": float, "c": complex}
 _WEAK_DTYPE = {kind: np.dtype(kind) for kind in (bool, int, float, complex)}
 

@@ -18,6 +18,10 @@ from . import promote, views
 from .context import Trace, current_body, here
 from .size_value import SizeLike, SizeValue, wrap
 
+_SHARED = (
+    "two names may share this array's memory, and one was written into: which path the program takes decides; "
+    "give each its own with .copy()"
+)
 #: kind of dtype -> the class of a weak scalar
 _PYTHON: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
@@ -38,6 +42,10 @@ class Storage:
     origin: tuple[Storage, int] | None = None
     #: the body of a loop in which it was made, and alone can be written into
     body: int = field(default_factory=current_body)
+    #: arrays that it may be, as some path of the program has it, and their versions then
+    maybe: tuple[tuple[Storage, int], ...] = ()
+    #: why nobody knows what it holds; empty where it is known
+    lost: str = ""
 
     def is_current(self) -> bool:
         """False when what this is a reshape of has changed since."""
@@ -45,6 +53,15 @@ class Storage:
             return True
         source, version = self.origin
         return source.version == version and source.is_current()
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """What writing changes."""
+        return self.node, self.version, self.maybe, self.lost
+
+    @state.setter
+    def state(self, state: tuple[Any, ...]) -> None:
+        self.node, self.version, self.maybe, self.lost = state
 
 
 class Tracer:
@@ -72,6 +89,7 @@ class Tracer:
         self._trace.require_open()
         if not self._storage.is_current():
             raise self._undecided()
+        self._require_known()
         node = self._storage.node
         for lens in self._lenses:
             node = lens.read(self._trace.graph, node)
@@ -254,7 +272,7 @@ class Tracer:
             )
         if self._storage.origin is not None:
             raise self._undecided()
-        if self._storage.body != current_body():
+        if not self._trace.note_write(self._storage):
             raise TraceError(
                 f"{here()}: writing into an array that was made outside of this body of a loop or choice; let the loop "
                 f"carry it (make it part of init, and return it), or return the new array from the choice"
@@ -269,6 +287,27 @@ class Tracer:
         new = promote.broadcast_node(trace, promote.cast(trace, new, node.dtype), node.shape)
         self._storage.node = _written(trace, self._storage.node, self._lenses, new)
         self._storage.version += 1
+        self._lose_others()
+
+    def _require_known(self) -> None:
+        """Raise where another name may have written into this array, or not."""
+        storage = self._storage
+        if storage.lost:
+            raise TraceError(f"{here()}: {storage.lost}")
+        if any(source.version != version or source.lost for source, version in storage.maybe):
+            raise TraceError(f"{here()}: {_SHARED}")
+
+    def _lose_others(self) -> None:
+        """After a write: what the array may have been is not known any more."""
+        for source, _ in self._storage.maybe:
+            if source.argument:
+                raise TraceError(
+                    f"{here()}: this array may be argument {source.argument!r}, which some path of the program gave "
+                    f"the name: compiled functions are pure; write into a copy"
+                )
+            if self._trace.note_write(source):
+                source.lost, source.version = _SHARED, source.version + 1
+        self._storage.maybe = ()
 
     def _undecided(self) -> UnsupportedError:
         return UnsupportedError(
