@@ -103,7 +103,7 @@ class Kernel:
     cost: int
     grain: int = 1
     scratch: Dim = 0
-    collapse: tuple[tuple[str, ...], tuple[tuple[str, ...], ...]] | None = None
+    collapse: tuple[tuple[str, ...], tuple[tuple[str, ...], ...], bool] | None = None
     summary: str = ""
     #: how often each op is computed for one element, and each node of the graph
     ops: dict[str, int] = field(default_factory=dict)

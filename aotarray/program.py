@@ -65,7 +65,8 @@ class Buffer:
     kind "arg":   argument number `index`, with the strides the caller gave (rows of the program's
                   arguments that say `dense` are copied to C order first when they are not in it, and
                   copied back after the run when they are inout)
-         "out":   output number `index`: allocated in C order, or the caller's `out=` with its strides
+         "out":   output number `index`: the caller's `out=` with its strides, or allocated in C order, or in
+                  Fortran order when the arguments' buffers with the numbers `like` all are
          "temp":  C-ordered working memory, filled with zero bytes first when `zero`
          "const": C-ordered constant at byte `index` of the constants blob
          "alias": the memory of buffer `index` (dense) seen with these dims
@@ -77,6 +78,7 @@ class Buffer:
     index: int = 0
     dense: bool = False
     zero: bool = False
+    like: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +105,12 @@ class Collapse:
     move along that loop). Neighbouring loops d, d+1 merge when for every operand
     stride[d] == stride[d+1] * size[d+1]; merged extents move to the inner loop and the outer becomes 1.
     The kernel's range counts elements of the whole nest and is the same before and after.
+    `reorder` says that the loops may also change places: every array of their rank is among the operands.
     """
 
     sizes: tuple[int, ...]
     operands: tuple[tuple[int, ...], ...]
+    reorder: bool = False
 
 
 @dataclass(frozen=True, slots=True)

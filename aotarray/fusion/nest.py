@@ -72,6 +72,7 @@ class Nest:
         self.integers: dict[str, Integer] = {}
         self.scopes: list[Scope] = [Scope([])]
         self.pure = True
+        self.reorder = True  # no array has a place that the order of the loops decides
         self.cost = 0
         self.loops: list[str] = []
         self.extents: list[str] = []
@@ -232,6 +233,8 @@ class Nest:
             self.operand_strides[place.name] = strides
         elif [str(i) for i, d in zip(index, place.shape, strict=True) if d != 1] != self.loops:
             self.pure = False
+        else:
+            self.reorder = False
 
     # -- scopes -------------------------------------------------------------------------------
     def emit(self, statement: Statement) -> None:
@@ -620,7 +623,8 @@ class Nest:
                 place = place + sizes.floordiv(pointer.length * width + 63, 64) * 64
         collapse = None
         if self.pure and len(self.loops) > 1:
-            collapse = (tuple(self.extents), tuple(tuple(s) for s in self.operand_strides.values()))
+            operands = tuple(tuple(s) for s in self.operand_strides.values())
+            collapse = tuple(self.extents), operands, self.reorder
         return Kernel(
             self.name, list(self.pointers.values()), list(self.integers.values()), self.scopes[0].statements,
             count, work, max(1, self.cost) * 25, grain, place, collapse, summary, self.ops, self.computed,

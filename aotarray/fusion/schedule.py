@@ -40,6 +40,7 @@ from .group_lowering import GroupLowering
 from .joined import Joined
 from .maps import MapLowering
 from .nest import Nest, Storage
+from .order import follow_order
 from .panels import PanelLowering
 from .partition import Group, is_buffer, partition
 from .rows import RowLowering
@@ -199,6 +200,7 @@ class Scheduler:
         for k, result in enumerate(self.results):
             if result in graph.inputs:
                 self.outputs[k] = self.storage[result.number].buffer
+        follow_order(self.buffers, self.instructions)
         program = Program(
             graph.name, self._arguments(), tuple(self.slots.ops), tuple(self.slots.checks), tuple(self.buffers),
             tuple(self.instructions), tuple(self.outputs[k] for k in range(len(self.results))),
@@ -456,10 +458,11 @@ class Scheduler:
         position = {i.name: k for k, i in enumerate(kernel.integers)}
         collapse = None
         if kernel.collapse is not None:
-            extents, operands = kernel.collapse
+            extents, operands, reorder = kernel.collapse
             collapse = Collapse(
                 tuple(position[e] for e in extents),
                 tuple(tuple(-1 if s == "-1" else position[s] for s in operand) for operand in operands),
+                reorder,
             )
         scratch = -1 if kernel.scratch == 0 else self.slots.slot(kernel.scratch)
         scratch_ints = tuple(Size(self.slots.slot(p.offset)) for p in kernel.pointers if p.role == "scratch")

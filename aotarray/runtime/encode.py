@@ -130,6 +130,7 @@ class _Writer:
         return (
             _KINDS.index(buffer.kind), DTYPES.index(buffer.dtype), len(buffer.dims), self.listed(buffer.dims),
             index, int(self.dense[number]), int(buffer.zero), self.strides_at[number],
+            len(buffer.like), self.listed(buffer.like),
         )  # fmt: skip
 
     def instruction(self, ins: Instruction) -> list[int]:
@@ -196,7 +197,7 @@ class _Writer:
     def collapse(self, collapse: Collapse | None) -> tuple[int, int, int]:
         if collapse is None or len(collapse.sizes) < 2:
             return 0, 0, 0
-        positions = self.listed([*collapse.sizes, *_flat(collapse.operands)])
+        positions = self.listed([int(collapse.reorder), *collapse.sizes, *_flat(collapse.operands)])
         return len(collapse.sizes), len(collapse.operands), positions
 
 
@@ -325,6 +326,11 @@ class _Verifier:
             arg = p.args[buffer.index]
             same = (arg.dtype, arg.rank) == (buffer.dtype, len(buffer.dims))
             self.need(same, f"buffer {number} differs from argument {arg.name!r}")
+        elif buffer.kind == "out":
+            self.inside(buffer.like, p.buffers, f"buffer {number} has the order of buffer")
+            for like in buffer.like:
+                ordered = p.buffers[like].kind == "arg" and p.buffers[like].dims == buffer.dims
+                self.need(ordered, f"buffer {number} cannot have the order of buffer {like}")
         elif buffer.kind == "alias":
             self.inside([buffer.index], p.buffers[:number], f"buffer {number} is an alias of buffer")
         elif buffer.kind == "const":

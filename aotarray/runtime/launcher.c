@@ -71,7 +71,7 @@ typedef struct {
 typedef struct { int64_t name, dtype, rank, weak, dense, inout; } Arg;
 typedef struct { int64_t op, a, b; } SizeOp;
 typedef struct { int64_t relation, a, b, message; } Check;
-typedef struct { int64_t kind, dtype, rank, dims_at, index, dense, zero, strides_at; } Buffer;
+typedef struct { int64_t kind, dtype, rank, dims_at, index, dense, zero, strides_at, n_like, like_at; } Buffer;
 typedef struct {
     int64_t kind;
     union {
@@ -1252,14 +1252,36 @@ static int bind_args(Frame *f)
 }
 
 /* An array that is not filled; `type` NULL means ndarray. */
-static PyObject *new_array(const Frame *f, const Buffer *b, PyObject *type)
+/* True when the arrays that `b` follows in order all have their axes the other way round, as in Fortran. */
+static int follows_fortran(const Frame *f, const Buffer *b)
+{
+    const int64_t *dims = LIST(f->program, b->dims_at), *like = LIST(f->program, b->like_at);
+    for (int64_t i = 0; i < b->n_like; i++) {
+        const int64_t *strides = &f->values[f->program->buffers[like[i]].strides_at];
+        int64_t before = 0, moving = 0;
+        for (int64_t d = 0; d < b->rank; d++) {
+            if (f->values[dims[d]] == 1) continue;
+            int64_t stride = strides[d] < 0 ? -strides[d] : strides[d];
+            if (stride <= before) return 0;
+            before = stride;
+            moving++;
+        }
+        if (moving < 2) return 0;
+    }
+    return b->n_like > 0;
+}
+
+static PyObject *new_array(const Frame *f, const Buffer *b, PyObject *type, int fortran)
 {
     PyObject *shape = shape_tuple(f->program, b, f->values), *owner = NULL, *array = NULL;
     int64_t bytes = shape ? frame_bytes(f, b) : -1;
     if (bytes >= LARGE_BYTES && memory.limit) {
         owner = new_memory((size_t)bytes);
         if (!type) type = (PyObject *)np.ndarray;
-        if (owner) array = PyObject_CallFunctionObjArgs(type, shape, np.dtype[b->dtype], owner, NULL);
+        if (owner) array = PyObject_CallFunction(type, "OOOiOs", shape, np.dtype[b->dtype], owner, 0, Py_None, fortran ? "F" : "C");
+    } else if (bytes >= 0 && fortran) {
+        if (!type) type = (PyObject *)np.ndarray;
+        array = PyObject_CallFunction(type, "OOOiOs", shape, np.dtype[b->dtype], Py_None, 0, Py_None, "F");
     } else if (bytes >= 0) {
         array = PyObject_CallFunctionObjArgs(type ? type : np.empty, shape, np.dtype[b->dtype], NULL);
     }
@@ -1329,7 +1351,7 @@ static int bind_given_out(Frame *f, int64_t number, PyObject *object)
             for (int d = 0; d < b->rank; d++) f->values[b->strides_at + d] = leaf_stride(&out, d);
         }
         if (b->kind == BUFFER_ARG) f->temps[number] = Py_NewRef(f->leaves[b->index].object);
-        else if (!direct && !(f->temps[number] = new_array(f, b, NULL))) rc = -1;
+        else if (!direct && !(f->temps[number] = new_array(f, b, NULL, 0))) rc = -1;
     }
     leaf_close(&out);
     return rc;
@@ -1341,20 +1363,24 @@ static int bind_outs(Frame *f, PyObject *const *outs)
     for (int64_t i = 0; i < p->head->n_outputs; i++) {
         const Buffer *b = &p->buffers[p->outputs[i]];
         PyObject *fresh;
+        int fortran = 0;
         if (outs && outs[i] && outs[i] != Py_None) {
             if (bind_given_out(f, i, outs[i]) < 0) return -1;
             if (!(fresh = f->temps[i]) || b->kind == BUFFER_ARG) continue;
         } else if (b->kind == BUFFER_ARG) { /* an inout argument, returned */
             f->results[i] = Py_NewRef(f->leaves[b->index].object);
             continue;
-        } else if (!(fresh = f->results[i] = new_array(f, b, p->result_type))) {
-            return -1;
+        } else {
+            fortran = follows_fortran(f, b);
+            if (!(fresh = f->results[i] = new_array(f, b, p->result_type, fortran))) return -1;
         }
         Leaf made;
         leaf_read(&made, fresh);
         f->pointers[p->outputs[i]] = made.kind == LEAF_ARRAY ? made.data : NULL;
+        if (fortran && made.kind == LEAF_ARRAY)
+            for (int d = 0; d < b->rank; d++) f->values[b->strides_at + d] = leaf_stride(&made, d);
+        else frame_dense_strides(f, b);
         leaf_close(&made);
-        frame_dense_strides(f, b);
         if (made.kind != LEAF_ARRAY) {
             PyErr_SetString(PyExc_RuntimeError, "the result type did not make a readable array");
             return -1;
@@ -1435,6 +1461,42 @@ static int absorb_loop(int64_t *ints, int64_t loops, int64_t operands, const int
 
 /* Merges neighbouring loops (see Collapse in program.py), from the inside out. Every loop between d and
  * `inner` has one step. */
+/* True when every operand takes smaller steps in the loop at `d` than in that at `e`, or none in both. */
+static int steps_less(const int64_t *ints, int64_t loops, int64_t operands, const int64_t *positions, int64_t d, int64_t e)
+{
+    for (int64_t o = 1; o <= operands; o++) {
+        int64_t a = positions[o * loops + d], b = positions[o * loops + e];
+        if (a < 0 && b < 0) continue;
+        if (a < 0 || b < 0 || llabs(ints[a]) >= llabs(ints[b])) return 0;
+    }
+    return 1;
+}
+
+static void swap_loops(int64_t *ints, int64_t loops, int64_t operands, const int64_t *positions, int64_t d, int64_t e)
+{
+    for (int64_t o = 0; o <= operands; o++) {
+        int64_t a = positions[o * loops + d], b = positions[o * loops + e];
+        if (a < 0) continue;
+        int64_t kept = ints[a];
+        ints[a] = ints[b];
+        ints[b] = kept;
+    }
+}
+
+/* Order loops so that the inner ones take the smaller steps in memory, where all operands agree. */
+static void sort_loops(int64_t *ints, int64_t loops, int64_t operands, const int64_t *positions)
+{
+    for (int64_t last = loops - 1; last > 0; last--) {
+        int swapped = 0;
+        for (int64_t d = 0; d < last; d++) {
+            if (!steps_less(ints, loops, operands, positions, d, d + 1)) continue;
+            swap_loops(ints, loops, operands, positions, d, d + 1);
+            swapped = 1;
+        }
+        if (!swapped) return;
+    }
+}
+
 static void collapse_loops(int64_t *ints, int64_t loops, int64_t operands, const int64_t *positions)
 {
     int64_t inner = loops - 1;
@@ -1457,9 +1519,11 @@ static void run_kernel(Frame *f, const Instruction *ins, double ns)
     if (count <= 0) return;
     for (int64_t i = 0; i < ins->u.kernel.n_pointers; i++) f->kernel_pointers[i] = f->pointers[pointers[i]];
     for (int64_t i = 0; i < ins->u.kernel.n_ints; i++) f->kernel_ints[i] = f->values[ints[i]];
-    if (ins->u.kernel.n_loops)
-        collapse_loops(f->kernel_ints, ins->u.kernel.n_loops, ins->u.kernel.n_operands,
-                       LIST(p, ins->u.kernel.collapse_at));
+    if (ins->u.kernel.n_loops) {
+        const int64_t *collapse = LIST(p, ins->u.kernel.collapse_at); /* may loops change places?, then positions */
+        if (collapse[0]) sort_loops(f->kernel_ints, ins->u.kernel.n_loops, ins->u.kernel.n_operands, collapse + 1);
+        collapse_loops(f->kernel_ints, ins->u.kernel.n_loops, ins->u.kernel.n_operands, collapse + 1);
+    }
     Kernel kernel = p->kernels[ins->u.kernel.kernel];
     if (ns >= PARALLEL_NS && count > grain) {
         int64_t chunks = (count + grain - 1) / grain, threads = atomic_load(&pool.limit);
