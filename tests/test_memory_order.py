@@ -16,7 +16,7 @@ def both(x, y):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("orders", itertools.product("CF", "CF"))
+@pytest.mark.parametrize("orders", [*itertools.product("CF", "CF")])
 def test_results_follow_arguments(shape, orders):
     x, y = (np.asarray(RNG.random(shape), order=o) for o in orders)
     for found, expected in zip(aotarray.jit(both)(x, y), both(x, y), strict=True):
