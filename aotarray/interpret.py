@@ -105,7 +105,8 @@ def _guard(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -
     """The first operand, or the exception where the second holds anywhere."""
     value, wrong = operands
     if wrong.any():
-        raise getattr(builtins, node.params["exception"])(node.params["message"])
+        name = node.params["exception"]
+        raise (getattr(builtins, name, None) or getattr(np.linalg, name))(node.params["message"])
     return value
 
 

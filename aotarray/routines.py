@@ -41,7 +41,7 @@ class Routine(NamedTuple):
             if value[0] == "tuple":
                 stack.extend(value[1])
 
-    def with_sizes(self, number: Callable[[Any], int]) -> Routine:
+    def with_sizes(self, number: Callable[[Any], Any]) -> Routine:
         """The same with each size replaced by what `number` says."""
         args = tuple(_with_sizes(value, number) for value in self.args)
         return self._replace(
@@ -96,7 +96,7 @@ def callable_of(name: str) -> Any:
     return found
 
 
-def _with_sizes(value: Value, number: Callable[[Any], int]) -> Value:
+def _with_sizes(value: Value, number: Callable[[Any], Any]) -> Value:
     if value[0] == "size":
         return ("size", number(value[1]))
     return ("tuple", tuple(_with_sizes(v, number) for v in value[1])) if value[0] == "tuple" else value

@@ -1696,8 +1696,11 @@ static int run_raise(const Frame *f, const Instruction *ins)
     const Buffer *b = &f->program->buffers[ins->u.raise.buffer];
     int64_t words = frame_bytes(f, b) / 8;
     PyObject *message = fill_message(TEXT(f->program, ins->u.raise.message), flag[words > 1], words > 2 ? flag[2] : 0);
-    PyObject *kinds[] = {PyExc_IndexError, PyExc_ValueError, PyExc_ZeroDivisionError, PyExc_OverflowError}; /* as in encode.py */
-    if (message) PyErr_SetObject(kinds[ins->u.raise.exception], message);
+    PyObject *kinds[] = {PyExc_IndexError, PyExc_ValueError, PyExc_ZeroDivisionError, PyExc_OverflowError, NULL}; /* as in encode.py */
+    PyObject *kind = Py_XNewRef(kinds[ins->u.raise.exception]);
+    if (!kind) kind = find_routine("linalg.LinAlgError");
+    if (message && kind) PyErr_SetObject(kind, message);
+    Py_XDECREF(kind);
     Py_XDECREF(message);
     return -1;
 }

@@ -12,8 +12,10 @@ from ...sizes import Dim
 from .. import promote
 from ..context import here
 from ..library import call, probe
+from .elementwise import cast_to
 from .registry import array, implements
 from .shaping import moveaxis
+from .tiny_matrices import tiny, tiny_cholesky, tiny_det, tiny_inv, tiny_slogdet, tiny_solve
 
 Shape = tuple[Dim, ...]
 
@@ -54,6 +56,8 @@ def _checked(name: str, a: Any, *others: Any, **keywords: Any) -> tuple[Any, Sha
 def inv(a: Any) -> Any:
     x, *_ = _checked("inv", a)
     _square(x)
+    if tiny(x):
+        return tiny_inv(cast_to(x, _inverse_dtype(x)))
     return _one("inv", x, x.node.shape)
 
 
@@ -61,6 +65,8 @@ def inv(a: Any) -> Any:
 def det(a: Any) -> Any:
     x, lead, *_ = _checked("det", a)
     _square(x)
+    if tiny(x):
+        return tiny_det(cast_to(x, _inverse_dtype(x)))
     return _one("det", x, lead)
 
 
@@ -68,6 +74,9 @@ def det(a: Any) -> Any:
 def slogdet(a: Any) -> Any:
     x, lead, *_ = _checked("slogdet", a)
     _square(x)
+    if tiny(x):
+        found = probe(np.linalg.slogdet, x)
+        return type(found)(*tiny_slogdet(cast_to(x, _inverse_dtype(x))))
     return _several("slogdet", x, (lead, lead))
 
 
@@ -75,6 +84,8 @@ def slogdet(a: Any) -> Any:
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     x, *_ = _checked("cholesky", a)
     _square(x)
+    if tiny(x):
+        return tiny_cholesky(cast_to(x, _inverse_dtype(x)), upper)
     return _one("cholesky", x, x.node.shape, **({"upper": True} if upper else {}))
 
 
@@ -86,10 +97,15 @@ def solve(a: Any, b: Any) -> Any:
     _square(x)
     n, row = x.node.shape[-1], -1 if y.ndim == 1 else -2
     x._trace.same(n, y.node.shape[row], "solve: rows of the matrix and of the right-hand side")
+    if tiny(x):
+        dtype = np.result_type(_inverse_dtype(x), _inverse_dtype(y))
+        x, y = cast_to(x, dtype), cast_to(y, dtype)
     if y.ndim == 1:
-        return _one("solve", x, x.node.shape[:-1], y)
+        shape = x.node.shape[:-1]
+        return tiny_solve(x, y, shape) if tiny(x) else _one("solve", x, shape, y)
     lead = promote.broadcast_shapes(x._trace, [x.node.shape[:-2], y.node.shape[:-2]], "solve")
-    return _one("solve", x, (*lead, n, y.node.shape[-1]), y)
+    shape = (*lead, n, y.node.shape[-1])
+    return tiny_solve(x, y, shape) if tiny(x) else _one("solve", x, shape, y)
 
 
 @implements("linalg.qr")
