@@ -41,7 +41,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     """
     trace = active()
     if trace is None or (isinstance(pred, (bool, np.bool_)) and not getattr(pred, "_is_tracer", False)):
-        return true_fn(*operands) if pred else false_fn(*operands)
+        return eager.choose(true_fn if pred else false_fn, operands)
     node = _scalar(trace, pred, "cond", "the condition")
     index = promote.cast(trace, promote.cast(trace, node, np.dtype(bool)), promote.INT64)
     return _choose(trace, "cond", index, (false_fn, true_fn), operands)
@@ -62,7 +62,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         raise TraceError(f"{here()}: switch: there is no branch to choose")
     trace = active()
     if trace is None or (isinstance(index, (int, np.integer)) and not promote.is_traced(index)):
-        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+        return eager.choose(branches[min(max(int(index), 0), len(branches) - 1)], operands)
     node = _integer(trace, index, "switch", "the index")
     return _choose(trace, "switch", node, tuple(branches), operands)
 

@@ -19,7 +19,7 @@ class _Carry:
         self.what = what
         self.leaves: list[Any] = []
         self.structure = flatten(init, self.leaves)
-        self.leaves = [v.copy() if isinstance(v, np.ndarray) else v for v in self.leaves]
+        self.leaves = [_owned(v) for v in self.leaves]
 
     def value(self) -> Any:
         return self.structure.rebuild(iter(self.leaves))
@@ -38,7 +38,31 @@ class _Carry:
                     f"{here()}: {self.what}: {name} is {before.dtype} of shape {before.shape} before a step and "
                     f"{after.dtype} of shape {after.shape} after it; what a loop carries keeps its type"
                 )
-        self.leaves = new
+        self.leaves = self._apart(new)
+
+    def _apart(self, new: list[Any]) -> list[Any]:
+        """Each array with memory of its own: what was carried may stay, once; anything else may be seen elsewhere."""
+        mine = {id(v) for v in self.leaves if isinstance(v, np.ndarray)}
+        found = []
+        for value in new:
+            found.append(value if id(value) in mine else _owned(value))
+            mine.discard(id(value))
+        return found
+
+
+def _owned(value: Any) -> Any:
+    """An array's copy; anything else as it is."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def choose(function: Callable[..., Any], operands: tuple[Any, ...]) -> Any:
+    """`function(*operands)`, which neither changes the operands nor returns memory that they or others have."""
+    return _copied(function(*_copied(operands)))
+
+
+def _copied(value: Any) -> Any:
+    leaves: list[Any] = []
+    return flatten(value, leaves).rebuild(iter([_owned(v) for v in leaves]))
 
 
 def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any) -> Any:
@@ -69,9 +93,10 @@ def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, length: A
     structure = rows
     for i in reversed(range(lengths[0])) if reverse else range(lengths[0]):
         state, y = f(carry.value(), rows.rebuild(iter([_row(a, i) for a in arrays])))
-        carry.step(state)
         found.append([])
         structure = flatten(y, found[-1])
+        found[-1] = [_owned(v) for v in found[-1]]
+        carry.step(state)
     if reverse:
         found.reverse()
     return carry.value(), structure.rebuild(iter([np.stack(column) for column in zip(*found, strict=True)]))

@@ -98,10 +98,13 @@ def _fitted(place: Target, value: Node) -> Node:
     inner = promote.broadcast_shapes(trace, [place.advanced[a].shape for a in axes], "index arrays")
     rest = [d for a, d in enumerate(shape) if a not in axes]
     target = (*rest[: place.position], *inner, *rest[place.position :])
-    while len(value.shape) > len(target) and value.shape[0] == 1:
-        value = views.drop_axes(value.shape, (0,)).read(trace.graph, value)
+    value = promote.fit_rank(trace, value, len(target))
     wide = promote.broadcast_shapes(trace, [target, value.shape], "assignment")
-    if len(wide) != len(target) or any(d == 1 and w != 1 for d, w in zip(target, wide, strict=True)):
+    grown = [w for d, w in zip(target, wide, strict=False) if d == 1 and w != 1]
+    for size in grown:
+        if trace.hint(size) == 1:
+            trace.same(size, 1, "assignment")
+    if len(wide) != len(target) or any(trace.hint(w) != 1 for w in grown):
         raise ValueError(
             f"{here()}: shape mismatch: the value could not be broadcast to the indexing result "
             f"({', '.join(map(str, target))})"
@@ -119,8 +122,7 @@ def _write_at(x: Tracer, indices: dict[int, Node], value: Any) -> None:
     trace, graph, shape = x._trace, x._trace.graph, x.node.shape
     rest = tuple(d for a, d in enumerate(shape) if a not in indices)
     node = promote.cast(trace, promote.node_of(trace, value), x.dtype)
-    while len(node.shape) > len(rest) and node.shape[0] == 1:
-        node = views.drop_axes(node.shape, (0,)).read(graph, node)
+    node = promote.fit_rank(trace, node, len(rest))
     promote.broadcast_shapes(trace, [rest, node.shape], "assignment")
     node = promote.broadcast_node(trace, node, rest)
     axes = tuple(sorted(indices))
@@ -128,8 +130,9 @@ def _write_at(x: Tracer, indices: dict[int, Node], value: Any) -> None:
 
 
 def is_mask(key: Any, x: Tracer) -> bool:
+    """True for a bool array of the leading axes; one without axes holds for all of `x`, or for nothing of it."""
     dtype = getattr(key, "dtype", None)
-    return dtype == np.bool_ and 0 < getattr(key, "ndim", -1) <= x.ndim
+    return dtype == np.bool_ and 0 <= getattr(key, "ndim", -1) <= x.ndim
 
 
 def _write_masked(x: Tracer, mask: Node, value: Any) -> None:
@@ -142,8 +145,7 @@ def _write_masked(x: Tracer, mask: Node, value: Any) -> None:
         return
     node = promote.node_of(x._trace, value)
     rest = x.ndim - len(mask.shape)
-    while len(node.shape) > rest and node.shape[0] == 1:
-        node = views.drop_axes(node.shape, (0,)).read(x._trace.graph, node)
+    node = promote.fit_rank(x._trace, node, rest)
     if len(node.shape) > rest:
         values = Tracer.of(x._trace, promote.cast(x._trace, node, x.dtype))
         x.write(change(x, "ndarray.__setitem__", [OUT, Tracer.of(x._trace, mask), values]))

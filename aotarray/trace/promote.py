@@ -140,6 +140,14 @@ def _agree(trace: Trace, a: Dim, b: Dim, what: str, shapes: Sequence[tuple[Dim, 
     return trace.same(a, b, f"operands of {what} could not be broadcast together")
 
 
+def fit_rank(trace: Trace, node: Node, rank: int) -> Node:
+    """A value to write without the leading axes that `rank` has no room for, as far as these are of size 1."""
+    while len(node.shape) > rank and (node.shape[0] == 1 or trace.hint(node.shape[0]) == 1):
+        trace.same(node.shape[0], 1, "assignment")
+        node = views.drop_axes(node.shape, (0,)).read(trace.graph, node)
+    return node
+
+
 def broadcast_node(trace: Trace, node: Node, shape: tuple[Dim, ...]) -> Node:
     """`node` as an array of `shape` (an axis of a size that turned out to be 1 is repeated)."""
     return node if node.shape == shape else broadcast_lens(trace, node.shape, shape).read(trace.graph, node)
@@ -296,6 +304,6 @@ def scalar_node(trace: Trace, value: Any, dtype: np.dtype) -> Node:
 
 
 __all__ = [
-    "OPS", "broadcast_node", "broadcast_shapes", "cast", "dtype_or_weak", "elementwise", "node_of",
+    "OPS", "broadcast_node", "broadcast_shapes", "cast", "dtype_or_weak", "elementwise", "fit_rank", "node_of",
     "resolve", "scalar_node", "sizes", "weakened",
 ]  # fmt: skip

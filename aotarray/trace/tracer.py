@@ -22,6 +22,10 @@ _SHARED = (
     "two names may share this array's memory, and one was written into: which path the program takes decides; "
     "give each its own with .copy()"
 )
+_RESHAPED = (
+    "an array and its reshape, one of them written into: whether they share memory depends on the layout in NumPy; "
+    "reshape a copy (x.copy().reshape(...))"
+)
 #: kind of dtype -> the class of a weak scalar
 _PYTHON: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
@@ -56,12 +60,14 @@ class Storage:
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """What writing changes."""
-        return self.node, self.version, self.maybe, self.lost
+        """What writing changes. Without the origin's version, a reshape is not current any more."""
+        return self.node, self.version, self.maybe, self.lost, self.origin
 
     @state.setter
     def state(self, state: tuple[Any, ...]) -> None:
-        self.node, self.version, self.maybe, self.lost = state
+        self.node, self.version, self.maybe, self.lost = state[:4]
+        if self.origin is not None:
+            self.origin = state[4] if len(state) > 4 else (self.origin[0], -1)
 
 
 class Tracer:
@@ -250,13 +256,22 @@ class Tracer:
         """A view of this array."""
         if self._storage.scalar:
             return Tracer(self._trace, Storage(lens.read(self._trace.graph, self.node)))
-        storage = self._storage
-        in_order = not storage.inout and views.keep_order(storage.node.shape, self._lenses)
-        decided = storage.argument or in_order
-        if isinstance(lens, views.Reshape) and not decided:
-            copy = lens.read(self._trace.graph, self.node)
-            return Tracer(self._trace, Storage(copy, origin=(storage, storage.version)))
+        if isinstance(lens, views.Reshape) and not self.in_order():
+            return self.perhaps_copied(lens.read(self._trace.graph, self.node))
         return Tracer(self._trace, self._storage, (*self._lenses, lens))
+
+    def with_memory(self, node: Node) -> Tracer:
+        """An array of its own, or a scalar where this is one."""
+        return Tracer(self._trace, Storage(node, scalar=self._storage.scalar))
+
+    def in_order(self) -> bool:
+        """True when the elements surely lie one after another, in C order, or nobody may write into them."""
+        storage = self._storage
+        return bool(storage.argument) or (not storage.inout and views.keep_order(storage.node.shape, self._lenses))
+
+    def perhaps_copied(self, node: Node) -> Tracer:
+        """What NumPy gives as a view or as a copy of this, as its layout has it; after a write only one can be read."""
+        return Tracer(self._trace, Storage(node, origin=(self._storage, self._storage.version)))
 
     def write(self, value: Any) -> None:
         """Overwrite all elements, as `self[...] = value` does."""
@@ -270,8 +285,6 @@ class Tracer:
                 f"({name} = {name}.copy()), or have the caller's array changed: jit(f, inout=({parameter!r},)), or "
                 f"in a spec {f'{parameter}: inout {self._storage.node.type}'!r}"
             )
-        if self._storage.origin is not None:
-            raise self._undecided()
         if not self._trace.note_write(self._storage):
             raise TraceError(
                 f"{here()}: writing into an array that was made outside of this body of a loop or choice; let the loop "
@@ -281,19 +294,20 @@ class Tracer:
         new = promote.node_of(trace, value)
         if not np.can_cast(new.dtype, node.dtype, "unsafe"):
             raise TypeError(f"{here()}: cannot write {new.dtype} into {node.dtype}")
-        while len(new.shape) > len(node.shape) and new.shape[0] == 1:
-            new = views.drop_axes(new.shape, (0,)).read(trace.graph, new)
+        new = promote.fit_rank(trace, new, len(node.shape))
         promote.broadcast_shapes(trace, [node.shape, new.shape], "assignment")
         new = promote.broadcast_node(trace, promote.cast(trace, new, node.dtype), node.shape)
         self._storage.node = _written(trace, self._storage.node, self._lenses, new)
         self._storage.version += 1
         self._lose_others()
+        self._lose_sources()
 
     def _require_known(self) -> None:
         """Raise where another name may have written into this array, or not."""
         storage = self._storage
         if storage.lost:
-            raise TraceError(f"{here()}: {storage.lost}")
+            kind = UnsupportedError if storage.lost.startswith(_RESHAPED) else TraceError
+            raise kind(f"{here()}: {storage.lost}")
         if any(source.version != version or source.lost for source, version in storage.maybe):
             raise TraceError(f"{here()}: {_SHARED}")
 
@@ -309,12 +323,18 @@ class Tracer:
                 source.lost, source.version = _SHARED, source.version + 1
         self._storage.maybe = ()
 
+    def _lose_sources(self) -> None:
+        """After a write into what may be a view or a copy: what its source holds depends on the layout."""
+        storage = self._storage
+        while storage.origin is not None:
+            source, _ = storage.origin
+            self._trace.note_write(source)
+            source.lost, source.version = f"{_RESHAPED} (line {here().line} writes)", source.version + 1
+            storage.origin = source, source.version
+            storage = source
+
     def _undecided(self) -> UnsupportedError:
-        return UnsupportedError(
-            f"{here()}: an array and its reshape, one of them written into: whether they share memory "
-            f"depends on the layout "
-            f"in NumPy; reshape a copy (x.copy().reshape(...))"
-        )
+        return UnsupportedError(f"{here()}: {_RESHAPED}")
 
     def _inplace(self, op: str, other: Any) -> Tracer:
         result = promote.elementwise(self._trace, OPS[op], (self.node, promote.node_of(self._trace, other)))

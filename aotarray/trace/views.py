@@ -45,7 +45,8 @@ class Affine:
             start, step, axis = self._single_axis(dim)
             if axis is not None and axis in used:
                 raise UnsupportedError(
-                    f"{here()}: writing through a diagonal is not supported; use np.where with np.eye"
+                    f"{here()}: writing through a diagonal is not supported; use np.fill_diagonal, or np.where with "
+                    f"np.eye"
                 )
             used |= {axis} if axis is not None else set()
             length: Dim = 1 if axis is None else self.shape[axis]
@@ -83,6 +84,35 @@ class Reshape:
 
     def write(self, graph: Graph, base: Node, value: Node) -> Node:
         return graph.apply("reshape", (value,), here(), shape=base.shape)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The real or the imaginary parts of a complex array."""
+
+    name: str
+    shape: tuple[Dim, ...]
+
+    def read(self, graph: Graph, base: Node) -> Node:
+        return graph.apply(self.name, (base,), here())
+
+    def write(self, graph: Graph, base: Node, value: Node) -> Node:
+        other = graph.apply("imag" if self.name == "real" else "real", (base,), here())
+        return graph.apply("complex", (value, other) if self.name == "real" else (other, value), here())
+
+
+@dataclass(frozen=True)
+class ReadOnly:
+    """The array as it is; writing raises, as in NumPy."""
+
+    shape: tuple[Dim, ...]
+    what: str
+
+    def read(self, graph: Graph, base: Node) -> Node:
+        return base
+
+    def write(self, graph: Graph, base: Node, value: Node) -> Node:
+        raise ValueError(f"{here()}: assignment destination is read-only: {self.what}; write into a copy")
 
 
 def keep_order(shape: Sequence[Dim], lenses: Sequence[Lens]) -> bool:

@@ -24,7 +24,7 @@ from ..size_value import SizeValue, as_dim, wrap
 from ..tracer import Storage, Tracer, known_value
 from ..ufuncs import select
 from .registry import FUNCTIONS, Rule, trace_of
-from .shaping import dims_of
+from .shaping import dims_of, ravel
 
 #: name of a NumPy function -> what it does while a function is traced
 CREATION: dict[str, Callable[..., Any]] = {}
@@ -428,20 +428,16 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     order = list(range(len(xi)))
     if indexing == "xy" and len(xi) > 1:
         order[:2] = 1, 0
-    lines = []
-    for x in xi:
-        node = promote.node_of(trace, x)
-        lines.append(
-            node if len(node.shape) == 1 else views.Reshape((node.type.size,)).read(trace.graph, node)
-        )
+    lines = [ravel(x) for x in xi]
     extents: list[Dim] = [1] * len(xi)
     for axis, line in zip(order, lines, strict=True):
-        extents[axis] = line.shape[0]
+        extents[axis] = line.node.shape[0]
     found = []
     for axis, line in zip(order, lines, strict=True):
         shape = tuple(d if k == axis else 1 for k, d in enumerate(extents)) if sparse else tuple(extents)
-        index: Dim = 0 if line.shape[0] == 1 else sizes.name(axis_name(axis))
-        found.append(fresh(trace, views.Affine((index,), shape).read(trace.graph, line)))
+        index: Dim = 0 if line.node.shape[0] == 1 else sizes.name(axis_name(axis))
+        grid = line.view_through(views.Affine((index,), shape))
+        found.append(fresh(trace, grid.node) if copy else grid)
     return tuple(found)
 
 
@@ -470,8 +466,8 @@ def array(
     target = _dtype(dtype, node.dtype)
     converted = promote.cast(trace, node, target)
     lead = max(ndmin - len(converted.shape), 0)
-    if isinstance(object, Tracer) and converted is node and not lead and not _always(copy):
-        return object
+    if isinstance(object, Tracer) and converted is node and not _always(copy):
+        return object.view_through(views.insert_axes(node.shape, tuple(range(lead)))) if lead else object
     if lead:
         converted = views.insert_axes(converted.shape, tuple(range(lead))).read(trace.graph, converted)
     return fresh(trace, converted)
@@ -489,9 +485,19 @@ def _always(copy: Any) -> bool:
     return copy in (True, np._CopyMode.ALWAYS)
 
 
-@creates("ascontiguousarray", "asfortranarray")
-def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    return array(a, dtype, copy=False, ndmin=1)
+def _laid_out(name: str, transposed: bool) -> None:
+    """The array itself where its elements lie in C order (or the transpose's do), else a copy."""
+
+    @creates(name)
+    def rule(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+        found = array(a, dtype, copy=False, ndmin=1)
+        if found is not a or found.ndim < 1 or (found.T if transposed else found).in_order():
+            return found
+        return found.perhaps_copied(found.node)
+
+
+_laid_out("ascontiguousarray", False)
+_laid_out("asfortranarray", True)
 
 
 __all__ = ["CREATION", "active", "creates", "fresh", "is_traced"]

@@ -10,8 +10,8 @@ from ..context import here
 from ..tracer import Tracer
 from .elementwise import cast_to, deliver
 from .products import common, contract
-from .registry import implements
-from .shaping import diagonal
+from .registry import array, implements
+from .shaping import diagonal_view, transpose
 
 
 def _parse(subscripts: str, ranks: list[int]) -> tuple[list[list[Any]], list[Any]]:
@@ -67,7 +67,7 @@ def _distinct(x: Any, labels: list[Any]) -> tuple[Any, list[Any]]:
         first = labels.index(label)
         second = labels.index(label, first + 1)
         x._trace.same(x.node.shape[first], x.node.shape[second], f"einsum: axes with subscript {label!r}")
-        x = diagonal(x, 0, first, second)
+        x = diagonal_view(x, 0, first, second)
         labels = [*(k for n, k in enumerate(labels) if n not in (first, second)), label]
     return x, labels
 
@@ -85,12 +85,14 @@ def einsum(
         subscripts, values = operands[0], list(operands[1:])
     else:
         subscripts, values = _interleaved(operands)
-    arrays = common(*values)
+    arrays = common(*values) if len(values) > 1 else [array(values[0])]
     if dtype is not None:
         arrays = [cast_to(a, dtype) for a in arrays]
     labels, result = _parse(subscripts, [a.ndim for a in arrays])
     terms = [_distinct(a, term) for a, term in zip(arrays, labels, strict=True)]
     found, have = terms[0]
+    if len(terms) == 1 and out is None and sorted(have, key=str) == sorted(result, key=str):
+        return transpose(found, [have.index(k) for k in result])  # a view
     if len(terms) == 1:
         one = Tracer.of(found._trace, found._trace.graph.literal(1, found.dtype, here()))
         return deliver(found._trace, _fit(contract(found, have, one, [], result), result), out)

@@ -13,7 +13,7 @@ from ...types import is_supported
 from .. import promote
 from ..array_api import check_device
 from ..context import Trace, here
-from ..tracer import Tracer
+from ..tracer import Storage, Tracer
 from ..ufuncs import select
 from .registry import METHODS, array, as_tracer, implements, lift, trace_of
 
@@ -70,7 +70,9 @@ def astype(
         )
     if not is_supported(target):
         raise UnsupportedError(f"{here()}: dtype {target} cannot be compiled")
-    return Tracer.of(self._trace, promote.cast(self._trace, self.node, target))
+    if not copy and target == self.dtype and not self.node.type.weak:
+        return self
+    return self.with_memory(promote.cast(self._trace, self.node, target))
 
 
 METHODS["astype"] = astype
@@ -78,7 +80,7 @@ METHODS["astype"] = astype
 
 def astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tracer:
     check_device(device)
-    return astype(array(x), dtype)
+    return astype(array(x), dtype, copy=copy)
 
 
 if hasattr(np, "astype"):
@@ -97,12 +99,12 @@ def clip(
     if low is None or high is None:
         one = low if high is None else high
         result = x if one is None else (np.maximum if high is None else np.minimum)(x, one)
-        return deliver(trace, result, out)
+        return deliver(trace, result, out, wider=True)
     dtype = common_dtype(trace, x, low, high)
     x, low, high = (
         Tracer.of(trace, promote.cast(trace, promote.node_of(trace, v), dtype)) for v in (x, low, high)
     )
-    return deliver(trace, _limit(_limit(x, low, "less"), high, "greater"), out)
+    return deliver(trace, _limit(_limit(x, low, "less"), high, "greater"), out, wider=True)
 
 
 def _in_range(trace: Trace, x: Any, bound: Any, name: str) -> Any:
@@ -130,15 +132,15 @@ def _limit(x: Any, bound: Any, beyond: str) -> Any:
     return where(outside, bound, x)
 
 
-def deliver(trace: Trace, result: Tracer, out: Any) -> Any:
-    """The result, or `out` overwritten with it."""
+def deliver(trace: Trace, result: Tracer, out: Any, wider: bool = False) -> Any:
+    """The result, or `out` overwritten with it; a ufunc's `out` may have more axes, and larger ones."""
     if isinstance(out, tuple):
         (out,) = out
     if out is None:
         return result
     if not isinstance(out, Tracer):
         raise UnsupportedError(f"{here()}: out= must be an array made inside the compiled function")
-    if out.node.shape != result.node.shape:
+    if out.node.shape != result.node.shape and not wider:
         if out.ndim != result.ndim:
             raise ValueError(f"{here()}: output array does not match result in the number of dimensions")
         for a, b in zip(out.node.shape, result.node.shape, strict=True):
@@ -150,7 +152,7 @@ def deliver(trace: Trace, result: Tracer, out: Any) -> Any:
 
 
 def copy(self: Tracer, order: str = "C") -> Tracer:
-    return Tracer.of(self._trace, self.node)
+    return self.with_memory(self.node)
 
 
 METHODS["copy"] = METHODS["__copy__"] = copy
@@ -159,7 +161,8 @@ METHODS["__deepcopy__"] = lambda self, memo: copy(self)
 
 @implements("copy")
 def copy_function(a: Any, order: str = "K", subok: bool = False) -> Tracer:
-    return copy(array(a))
+    x = array(a)
+    return Tracer(x._trace, Storage(x.node))
 
 
 @implements("copyto")

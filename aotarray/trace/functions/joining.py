@@ -228,7 +228,7 @@ def tile(A: Any, reps: Any) -> Any:
 
 @implements("roll")
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    x = array(a, shift)
+    x = array(a, shift).copy()
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape) if x.ndim else x
     if isinstance(shift, Tracer):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import UnsupportedError
-from .. import promote
+from .. import promote, views
 from ..context import here
 from ..tracer import Tracer, known_value
 from .elementwise import cast_to, deliver, op, where
@@ -17,25 +17,24 @@ from .registry import METHODS, array, implements, lift, trace_of
 
 # -- complex parts ----------------------------------------------------------------------------------
 def _part(name: str, x: Any) -> Any:
+    """A view; the imaginary parts of real values are zeros that cannot be written into."""
+    shape = x.node.shape
     if x.dtype.kind == "c":
-        return Tracer.of(x._trace, x._trace.graph.apply(name, (x.node,), here()))
-    if name == "real":
+        part = x.view_through(views.Part(name, shape))
+    elif name == "real":
         return x[...]
-    zero = x._trace.graph.literal(0, x.dtype, here())
-    return Tracer.of(x._trace, promote.broadcast_node(x._trace, zero, x.node.shape))
+    else:
+        zero = promote.broadcast_node(x._trace, x._trace.graph.literal(0, x.dtype, here()), shape)
+        part = Tracer.of(x._trace, zero).view_through(views.ReadOnly(shape, "the imaginary part of real values"))
+    return part if shape else Tracer.of(x._trace, part.node)
 
 
 def _set_part(name: str) -> Any:
     def write(self: Any, value: Any) -> None:
-        if self.dtype.kind != "c":
-            if name == "imag":
-                raise TypeError(f"{here()}: array does not have imaginary part to set")
-            self.write(value)
-            return
-        parts = {p: _part(p, self) for p in ("real", "imag")}
-        new = cast_to(array(value, self), parts[name].dtype).node
-        parts[name] = Tracer.of(self._trace, promote.broadcast_node(self._trace, new, self.node.shape))
-        self.write(_complex(parts["real"], parts["imag"]))
+        if self.dtype.kind != "c" and name == "imag":
+            raise TypeError(f"{here()}: array does not have imaginary part to set")
+        target = self.view_through(views.Part(name, self.node.shape)) if self.dtype.kind == "c" else self
+        target.write(value)
 
     return write
 

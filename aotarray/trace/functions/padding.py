@@ -99,6 +99,7 @@ def pad(array_: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> A
     if kwargs:
         raise ValueError(f"{here()}: unsupported keyword arguments for mode {mode!r}: {set(kwargs)}")
     widths = _pairs(pad_width, x.ndim, "pad_width")
+    x = x.copy()
     for axis, ((before, after), edges) in enumerate(zip(widths, values, strict=True)):
         x = _pad_axis(x, axis, (_width(before), _width(after)), mode, edges)
     return x

@@ -11,6 +11,7 @@ from ..context import Trace, here
 from ..indexing import change_at, is_mask, target_of
 from ..library import OUT, change, probe
 from ..tracer import Tracer
+from .creation import is_traced
 from .registry import METHODS, UFUNC_METHODS, array, implements
 
 
@@ -23,7 +24,12 @@ def _writable(a: Any, name: str) -> Tracer:
 
 
 def _operand(value: Any, x: Tracer) -> Any:
-    return value if type(value) in (bool, int, float) else array(value, x)
+    """Plain numbers and lists of them become what `x` holds, as in NumPy; arrays keep their dtype."""
+    if type(value) in (bool, int, float):
+        return value
+    if isinstance(value, (list, tuple)) and not is_traced(value):
+        return np.asarray(value, x.dtype)
+    return array(value, x)
 
 
 @implements("put_along_axis")

@@ -13,7 +13,7 @@ from ...sizes import Dim
 from .. import promote, views
 from ..context import here
 from ..size_value import as_dim, wrap
-from ..tracer import Tracer
+from ..tracer import Storage, Tracer
 from .reductions import normalise_axes
 from .registry import METHODS, array, implements, trace_of
 from .registry import array as _array
@@ -67,9 +67,14 @@ METHODS["T"] = property(lambda self: transpose(self))  # type: ignore[assignment
 
 @implements("reshape")
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None = None) -> Any:
-    if order not in ("C", "A", "K"):
-        raise UnsupportedError(f"{here()}: reshape with order={order!r} is not supported; transpose first")
     x = array(a)
+    if order != "C" and x.ndim > 1:
+        raise UnsupportedError(
+            f"{here()}: reshape with order={order!r} is not supported: it depends on how the array lies in memory; "
+            f"transpose first, with order='C'"
+        )
+    if copy:
+        x = Tracer(x._trace, Storage(x.node))
     old = x.node.shape
     target = list(dims_of(shape))
     unknown = [k for k, d in enumerate(target) if d == -1]
@@ -103,7 +108,7 @@ def _shown(shape: tuple[Dim, ...]) -> str:
 
 
 def _reshape_method(self: Tracer, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-    return reshape(self, shape[0] if len(shape) == 1 else shape, order)
+    return reshape(self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
 
 METHODS["reshape"] = _reshape_method
@@ -111,7 +116,10 @@ METHODS["reshape"] = _reshape_method
 
 @implements("ravel", method="ravel")
 def ravel(a: Any, order: str = "C") -> Any:
-    return reshape(a, -1, order)
+    """A view where the elements lie one after another, else a copy: also of one axis with a step."""
+    x = array(a)
+    flat = reshape(x, -1, order)
+    return flat if x.in_order() else x.perhaps_copied(flat.node)
 
 
 METHODS["flatten"] = lambda self, order="C": Tracer.of(self._trace, reshape(self, -1, order).node)
@@ -154,7 +162,8 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     x = _array(array, shape)
     target = dims_of(shape)
     promote.broadcast_shapes(x._trace, [x.node.shape, target], "broadcast_to")
-    return x.view_through(promote.broadcast_lens(x._trace, x.node.shape, target))
+    wide = x.view_through(promote.broadcast_lens(x._trace, x.node.shape, target))
+    return wide.view_through(views.ReadOnly(wide.node.shape, "what np.broadcast_to gives"))
 
 
 @implements("broadcast_arrays")
@@ -282,8 +291,13 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     x = array(a)
     if x.ndim < 2:
         raise ValueError(f"{here()}: diag requires an array of at least two dimensions")
-    first, second = _axis_list(x.ndim, (axis1, axis2))
-    return x.view_through(views.diagonal(x.node.shape, int(offset), first, second))
+    found = diagonal_view(x, int(offset), *_axis_list(x.ndim, (axis1, axis2)))
+    return found.view_through(views.ReadOnly(found.node.shape, "what np.diagonal gives"))
+
+
+def diagonal_view(x: Any, offset: int, first: int, second: int) -> Any:
+    """The diagonal of two axes, which becomes the last axis."""
+    return x.view_through(views.diagonal(x.node.shape, offset, first, second))
 
 
 @implements("linalg.diagonal")
