@@ -80,16 +80,16 @@ def trace_function(
 def _note_written(graph: Graph, found: Sequence[Any], leaves: Sequence[Tracer]) -> None:
     """Say which outputs are inout arguments themselves, and add the values of those that are not returned."""
     for k in sorted(graph.inout):
-        storage = leaves[k]._storage
+        storage, node = leaves[k]._storage, leaves[k].node
         returned = [
             position
             for position, value in enumerate(found)
             if type(value) is Tracer and value._storage is storage and not value._lenses
         ]
         graph.written.update(dict.fromkeys(returned, k))
-        if not returned and storage.node is not graph.inputs[k]:
+        if not returned and node is not graph.inputs[k]:
             graph.written[len(graph.outputs)] = k
-            graph.outputs.append(storage.node)
+            graph.outputs.append(node)
             graph.hidden += 1
 
 
