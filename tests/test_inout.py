@@ -327,15 +327,56 @@ def test_values(function):
     check(function, (grid(7), grid(7)), ("a", "b"), exact=False)
 
 
-def test_in_place_without_working_memory():
-    def update(a, b):
-        a += b
-        b *= a
-        return a.sum()
+def normalised_rows(a):
+    a /= a.sum(axis=1, keepdims=True)
 
-    lowered = aotarray.lower(aotarray.jit(update, inout=("a", "b")), np.zeros(4), np.zeros(4))
-    assert not [b for b in lowered.plan.program.buffers if b.kind == "temp" and len(b.dims) and b.dtype != "f64"]
 
+def standardised_columns(a):
+    a -= a.mean(axis=0)
+    a /= a.std(axis=0)
+
+
+def part_of_itself(a):
+    a[1:-1] += 1
+
+
+def part_of_another(a, b):
+    a[1:-1, ::2] = b[2:, ::2] - b[:-2, ::2]
+
+
+def doubled_and_summed(a):
+    a *= 2
+    return a.sum()
+
+
+def borders(a):
+    a[0], a[-1] = a[1], a[-2]
+    a[:, 0] = 0
+    a[:, -1] = a[:, -2]
+
+
+def mean_of_what_was(a):
+    total = a.sum(axis=1)
+    a *= 2
+    return a / total[:, None], total
+
+
+IN_PLACE = [
+    (normalised_rows, 0), (standardised_columns, 0), (part_of_itself, 0), (part_of_another, 0), (doubled_and_summed, 1),
+    (borders, 1), (mean_of_what_was, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "rank"), IN_PLACE, ids=lambda x: getattr(x, "__name__", ""))
+def test_in_place(function, rank):
+    """No working memory of the argument's own size; parts and passes over rows and columns write where they read."""
+    count = function.__code__.co_argcount
+    lowered = check(function, [grid(9, 11) for _ in range(count)], "a", exact=False)
+    temporaries = [b for b in lowered.plan.program.buffers if b.kind == "temp"]
+    assert max((len(b.dims) for b in temporaries), default=0) <= rank
+
+
+def test_in_place_in_one_nest():
     def scaled(a, b):
         a *= 2
         b += a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import sizes
@@ -59,8 +60,14 @@ def settled(node: Node, index: Index) -> Index:
 
 def map_index(node: Node, index: Index) -> Index:
     """The operand index that a view reads for its own `index`."""
+    return mapped(node.params["map"], node.operands[0].shape, index)
+
+
+def mapped(map: Index, shape: Sequence[Dim], index: Index) -> Index:
+    """The index that a map makes of another one, in an array of this shape."""
     values = {axis_name(a): i for a, i in enumerate(index)}
-    return settled(node.operands[0], tuple(sizes.substitute(d, values) for d in node.params["map"]))
+    found = (sizes.substitute(d, values) for d in map)
+    return tuple(0 if d == 1 else i for i, d in zip(found, shape, strict=True))
 
 
 def operand_uses(node: Node, index: Index) -> list[tuple[Node, Index]]:

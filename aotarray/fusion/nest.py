@@ -24,6 +24,7 @@ from .access import (
     concat_indices,
     gather_split,
     map_index,
+    mapped,
     reads_what_it_changes,
     settled,
     update_index,
@@ -49,13 +50,17 @@ class Scope:
 
 @dataclass(frozen=True)
 class Storage:
-    """Where a node's array lives: a program buffer, and whether its strides are parameters."""
+    """Where a node's array lives: a program buffer, and whether its strides are parameters.
+
+    `map` is the index in the buffer of the node's element at (%0, %1, ...), where that is another one.
+    """
 
     buffer: int
     name: str
     code: str
     shape: tuple[Dim, ...]
     strided: bool
+    map: Index | None = None
 
 
 class Nest:
@@ -408,6 +413,8 @@ class Nest:
     def store(self, place: Storage, index: Index, value: Value, line: str = "") -> None:
         """Write the element at `index`, in the current scope."""
         name = self.pointer(place, "out")
+        if place.map is not None:
+            index = mapped(place.map, place.shape, index)
         at = self.offset(place, index)
         self.cost += 1
         if isinstance(value, tuple):

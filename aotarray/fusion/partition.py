@@ -11,7 +11,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from .. import sizes
-from ..graph import Graph, Node, has_effects
+from ..graph import Graph, Node, has_effects, topological
 from ..sizes import Dim
 from .access import (
     Access,
@@ -105,8 +105,9 @@ def partition(graph: Graph, writes: Sequence[ArgumentWrite] = ()) -> Partition:
             _place(node, roots, groups, group_of, happened if waits else set())
             if has_effects(node):
                 happened = {group_of[node.number].number}
-    for write in writes:
-        _place_write(write, nodes, roots, groups, group_of)
+    for k, write in enumerate(writes):
+        earlier = {group_of[w.node.number].number for w in writes[:k] if w.argument is write.argument}
+        _place_write(write, nodes, roots, groups, group_of, earlier)
     return Partition(_in_order(groups), roots)
 
 
@@ -236,20 +237,24 @@ def _place(
 
 
 def _place_write(
-    write: ArgumentWrite, nodes: Sequence[Node], roots: set[int], groups: list[Group], group_of: dict[int, Group]
-) -> None:
-    """Add a write to the group that makes its value, or to a new one, after all that reads the argument or raises."""
+    write: ArgumentWrite, nodes: Sequence[Node], roots: set[int], groups: list[Group], group_of: dict[int, Group],
+    earlier: set[int],
+) -> None:  # fmt: skip
+    """Add a write to the group that makes its value, or to a new one, after all that reads the argument or raises.
+
+    `earlier` are the groups with writes into other regions of the argument.
+    """
     memory = memory_of(write.argument, nodes)
     readers = {
         g.number for g in groups if any(a.node.number in memory for r in g.roots for a in accesses(r, roots))
     }
     raising = {g.number for g in groups if any(has_effects(r) or _may_raise(r, roots) for r in g.roots)}
     group = group_of[write.node.operands[0].number]
-    before = (readers | raising) - {group.number}
+    before = (readers | raising | earlier) - {group.number}
     fused = (
         group.kind == "loop"
-        and not group.reduced
-        and group.number not in raising
+        and group.number not in raising | earlier
+        and _in_last_pass(write.node, group)
         and may_share(write, group.roots, roots, memory)
         and not any(_depends(groups[g], group.number, groups) for g in before)
     )
@@ -260,6 +265,14 @@ def _place_write(
     group.roots.append(write.node)
     group.after |= before
     group_of[write.node.number] = group
+
+
+def _in_last_pass(node: Node, group: Group) -> bool:
+    """True when a node that joins the group has its elements stored in the last pass over them."""
+    if domain_of(node)[0] != group.domain:
+        return False
+    folds = {r.number for r in group.roots if r.op.kind == "reduce"}
+    return not folds or not group.outer or folds <= {n.number for n in topological([node])}
 
 
 def _is_same_call(a: Node, b: Node) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import sizes
 from ..errors import SpecError
@@ -301,7 +301,8 @@ class Scheduler:
             return None
         for write in self.writes:
             if write.node is node:
-                return self.storage[write.argument.number]
+                place = self.storage[write.argument.number]
+                return place if write.region is None else replace(place, map=write.map)
         position = next((k for k, result in enumerate(self.results) if result is node), -1)
         if position < 0:
             return None
