@@ -32,6 +32,8 @@ get_num_threads = _launcher.get_num_threads
 host_level = compiler.host_level
 set_num_threads = _launcher.set_num_threads
 trim_memory = _launcher.trim_memory
+#: no call may use more
+MOST_THREADS = 1024
 
 
 @dataclass
@@ -58,10 +60,15 @@ class JitFunction(_launcher.Dispatcher):
     """A function compiled for the types it is called with; made by `jit`."""
 
     def __init__(
-        self, function: Callable[..., Any], static: Sequence[str] = (), inout: Sequence[str] = ()
+        self,
+        function: Callable[..., Any],
+        static: Sequence[str] = (),
+        inout: Sequence[str] = (),
+        threads: int = 0,
     ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
+        self._threads = threads  # at most so many, if not 0
         self._signature = Signature.of(function, static, inout)
         self._entries: dict[Any, list[Entry]] = {}
         self._forms: dict[Any, list[Entry]] = {}  # the same lists, by a key that is quicker to make
@@ -105,7 +112,7 @@ class JitFunction(_launcher.Dispatcher):
 
         signature = inspect.signature(function)
         method.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
-        made = JitFunction(method, self._signature.static, self._signature.inout)
+        made = JitFunction(method, self._signature.static, self._signature.inout, self._threads)
         made._stats = self._stats
         made._history, made._instance = self._history, describe_instance(instance)
         return made
@@ -194,7 +201,7 @@ class JitFunction(_launcher.Dispatcher):
         compiled = compiler.compile_graph(traced.graph)
         self._stats.cache_hits += compiled.from_cache
         self._stats.compilations += 1
-        return Entry(compiled.load(Array), traced)
+        return Entry(compiled.load(Array, self._threads), traced)
 
 
 def _outs(out: Any, entry: Entry) -> tuple[Any, ...] | None:
@@ -209,7 +216,8 @@ def _outs(out: Any, entry: Entry) -> tuple[Any, ...] | None:
 
 def jit(
     function: Callable[..., Any] | None = None, *, static_argnames: str | Iterable[str] = (),
-    inout: str | Iterable[str] = (), device: Any = None, control_flow: str | None = None,
+    inout: str | Iterable[str] = (), device: Any = None, threads: int | None = None,
+    control_flow: str | None = None,
 ) -> Any:  # fmt: skip
     """Compile `function`, written with plain NumPy, for the types it is called with.
 
@@ -219,7 +227,8 @@ def jit(
     they must be hashable. `inout` are parameters, arrays or containers of arrays, that the function writes into:
     the caller's arrays then have the new contents. They must be writable and share no memory with other arguments.
     Arrays from outside the function, and the attributes of a method's instance, are copied into the program at
-    the first call.
+    the first call. `threads` is the largest number of threads that a call may use, if that is less than
+    `get_num_threads()`; what runs in NumPy itself keeps to NumPy's own.
     Results are ndarrays; `out=` takes an array, or a tuple of arrays, to write into.
     `control_flow="python"` compiles the `for`, `while` and `if` of the function's source, and of the functions that it
     calls, where traced values steer them: docs/control_flow.md.
@@ -235,15 +244,25 @@ def jit(
         checked(device)
     if function is None:
         return functools.partial(
-            jit, static_argnames=static_argnames, inout=inout, device=device, control_flow=control_flow
-        )
+            jit, static_argnames=static_argnames, inout=inout, device=device, threads=threads,
+            control_flow=control_flow,
+        )  # fmt: skip
     if not callable(function):
         raise TypeError(f"jit takes a function, not a value of type {type(function).__name__}")
     static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    written = (inout,) if isinstance(inout, str) else tuple(inout)
     if control_flow is not None:
         function = getattr(function, "_function", function)
     traced = with_control_flow(function, control_flow)
-    return JitFunction(traced, static, (inout,) if isinstance(inout, str) else tuple(inout))
+    return JitFunction(traced, static, written, 0 if threads is None else _checked_threads(threads))
+
+
+def _checked_threads(threads: Any) -> int:
+    if not isinstance(threads, (int, np.integer)) or isinstance(threads, bool):
+        raise TypeError(f"threads must be a number of threads or None, not a value of type {type(threads).__name__}")
+    if not 1 <= threads <= MOST_THREADS:
+        raise ValueError(f"threads must be between 1 and {MOST_THREADS}, or None, not {threads}")
+    return int(threads)
 
 
 def lower(function: Callable[..., Any], *args: Any, **kwargs: Any) -> compiler.Lowered:

@@ -93,7 +93,7 @@ def build(
                 raise SpecError(
                     f"{function_name(function)}: spec {text!r} names {', '.join(other)}, not {', '.join(names)}"
                 )
-        doc = inspect.getdoc(getattr(function, "_function", function)) or ""
+        doc = _documented(function, [o for o, _ in overloads])
         made.append(Function(function_name(function), tuple(names), doc, tuple(o for o, _ in overloads)))
     say(f"linking {name}")
     variants = [v for v in X86_VARIANTS if v.suffix in levels]
@@ -140,6 +140,13 @@ def _overload(
     )
     overload = Overload(plan.program, parameters, traced.result.tree(itertools.count()), f"({shown})")
     return plan, (overload, [n for n, _ in bound.parameters])
+
+
+def _documented(function: Callable[..., Any], overloads: Sequence[Overload]) -> str:
+    """The function's own docstring, and the types that it is compiled for."""
+    own = inspect.getdoc(getattr(function, "_function", function))
+    versions = [f"    {function_name(function)}{o.spec}" for o in overloads]
+    return "\n".join([*([own, ""] if own else []), "Compiled for:", *versions])
 
 
 def _before(bound: Bound, name: str) -> int:

@@ -37,11 +37,11 @@ class Compiled:
     offsets: list[int]
     from_cache: bool
 
-    def load(self, result_type: type) -> _launcher.Program:
-        """Map the code and make the program callable."""
+    def load(self, result_type: type, threads: int = 0) -> _launcher.Program:
+        """Map the code and make the program callable, on at most so many threads if not 0."""
         code = self.image.code or bytes(1)  # a program of library calls alone has no kernels
         image = _launcher.Image(code, self.image.imports, self.image.got_offset)
-        return _launcher.Program(self.words, self.constants, image, self.offsets, result_type)
+        return _launcher.Program(self.words, self.constants, image, self.offsets, result_type, threads)
 
 
 class Lowered:

@@ -95,7 +95,7 @@ def build(
     all such functions in it.
 
     A spec says each argument's dtype and shape. Sizes with one name must be equal; 'f64[n, 3]' fixes the
-    second size; 'float' and 'int' are Python numbers.
+    second size; 'float' and 'int' are Python numbers; 'A: inout f64[n]' is an array that the function writes into.
 
     \b
     Examples:

@@ -301,3 +301,32 @@ def test_several_functions(tmp_path):
     np.testing.assert_array_equal(module.add(module.twice(x), x), 3 * x)
     with pytest.raises(SpecError, match="two functions are called 'function': name them apart"):
         aotarray.build([(lambda x: x, ["f64[n]"]), (lambda x: -x, ["f64[n]"])], name="twins_aot", out=tmp_path)
+
+
+def test_docstrings_say_what_is_compiled(tmp_path):
+    def shifted(x, y):
+        """x without its ends, plus y."""
+        return x[1:-1] + y
+
+    def fill(A):
+        A[...] = 1
+
+    work = [(shifted, ["f64[n], f64[n - 2]", "f32[n], f32[n - 2]"]), (fill, ["inout f64[n]"])]
+    module = load(aotarray.build(work, name="documented", out=tmp_path, cpu="native").path)
+    versions = "    shifted(x: f64[n], y: f64[n - 2])\n    shifted(x: f32[n], y: f32[n - 2])"
+    assert module.shifted.__doc__ == f"x without its ends, plus y.\n\nCompiled for:\n{versions}"
+    assert module.fill.__doc__ == "Compiled for:\n    fill(A: inout f64[n])"
+    head = "Functions compiled ahead of time by aotarray.\n\n"
+    assert module.__doc__ == f"{head}{versions}\n    fill(A: inout f64[n])"
+    message = r"size n - 2 is 3 \(n: argument 'x', axis 0\) but argument 'y', axis 0 has size 7"
+    with pytest.raises(ValueError, match=message):
+        module.shifted(np.zeros(5), np.zeros(7))
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"), [("file", "is a file, not a folder"), ("file/inside", "cannot be written into")]
+)
+def test_folders_that_cannot_be_written_into(tmp_path, place, reason):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LinkError, match=rf"{place} {reason}.*; choose another folder with --out"):
+        aotarray.build(lambda x: x + 1, "f64[n]", name="lost", out=tmp_path / place, cpu="native")

@@ -110,7 +110,7 @@ TRACING = {
     "broadcast": (
         lambda x: x + np.ones(4),
         ValueError,
-        r"could not be broadcast together with shapes \(2,3\) \(4\)",
+        r"could not be broadcast together with shapes \(2,3\) \(4,\)",
     ),
     "reshape": (lambda x: x.reshape(4, -1), ValueError, r"cannot reshape array"),
     "index": (lambda x: x[2], IndexError, r"index 2 is out of bounds for axis 0 with size 2"),
@@ -352,7 +352,7 @@ def test_sizes_needed_ahead_of_time(case):
             lambda x, y: x + y,
             "f64[3], f64[4]",
             ValueError,
-            r"could not be broadcast together with shapes \(3\) \(4\)",
+            r"could not be broadcast together with shapes \(3,\) \(4,\)",
         ),
         (lambda x: x.reshape(-1, 2), "f64[5]", ValueError, "cannot reshape array"),
         (lambda x: x[5], "f64[5]", IndexError, "index 5 is out of bounds for axis 0 with size 5"),

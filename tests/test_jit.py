@@ -537,3 +537,24 @@ def test_values_pass_for_what_numpy_has():
     aotarray.trace(lambda x, k, s: found.extend(kinds(x, k, s)) or x, "f64[n], int, float")
     assert found == want
     assert type(aotarray.jit(lambda x: x if isinstance(x, np.ndarray) else None)(V)) is not type(None)
+
+
+def test_threads():
+    x = np.linspace(0, 3, 200_000)
+    compiled = [aotarray.jit(lambda x: np.sin(x).sum(), threads=n) for n in (None, 1, 2, np.int64(3))]
+    assert len({f(x) for f in compiled}) == 1
+
+    class Model:
+        @aotarray.jit(threads=1)
+        def run(self, x):
+            return x + 1
+
+    model = Model()
+    assert model.run(x)[0] == 1
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1025, 2**70, "2", 1.0, True])
+def test_wrong_numbers_of_threads(threads):
+    kind = ValueError if type(threads) is int else TypeError
+    with pytest.raises(kind, match="threads must be .* or None, not"):
+        aotarray.jit(lambda x: x, threads=threads)

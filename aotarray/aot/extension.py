@@ -35,17 +35,12 @@ def write_extension(
 
     Sidecars are file names and texts. Nothing half-written stays when anything fails.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LinkError(
-            f"{folder} cannot be made: {error.strerror}; choose another folder with --out"
-        ) from error
+    make_folder(folder)
     path = folder / f"{name}{_SUFFIX}"
     with tempfile.TemporaryDirectory(prefix="aotarray-") as work_name:
         work = Path(work_name)
         data = work / f"{name}.c"
-        data.write_text(module_data(name, functions, variants))
+        data.write_text(module_data(name, functions, variants, module_doc(functions)))
         files = []
         for number, code in enumerate(objects):
             files.append(work / f"kernels{number}.o")
@@ -60,6 +55,26 @@ def write_extension(
         written.append(folder / file)
         write_text(written[-1], text)
     return BuildResult(path, tuple(written))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that files can be written into; LinkError where that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        if folder.exists() and not folder.is_dir():
+            reason = "is a file, not a folder"
+        else:
+            reason = f"cannot be written into: {error.strerror}"
+        raise LinkError(f"{folder} {reason}; choose another folder with --out") from error
+
+
+def module_doc(functions: Sequence[Function]) -> str:
+    """A built module's docstring: the signatures of its functions."""
+    lines = [f"    {f.name}{version.spec}" for f in functions for version in f.overloads]
+    return "\n".join(["Functions compiled ahead of time by aotarray.", "", *lines])
 
 
 def write_text(path: Path, text: str) -> None:

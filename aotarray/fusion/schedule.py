@@ -85,7 +85,11 @@ class Slots:
                     extents.append((where, dim, slot))
         for where, dim, slot in extents:
             expected = self.slot(dim)
-            origin = f" ({first[dim]})" if dim in first else ""
+            if dim in first:
+                origin = f" ({first[dim]})"
+            else:
+                named = [f"{n}: {first[sizes.name(n)]}" for n in sorted(sizes.names(dim)) if sizes.name(n) in first]
+                origin = f" ({'; '.join(named)})" if named else ""
             message = f"size {dim} is {{a}}{origin} but {where} has size {{b}}"
             if isinstance(dim, int):
                 message = f"{where} must have size {dim}, not {{b}}"

@@ -15,7 +15,7 @@ class Image:
     def __new__(cls, code: bytes, imports: Sequence[tuple[int, str]], got_offset: int) -> Image: ...
 
 class Program:
-    """A program ready to run: kernel i is at offsets[i] of the image."""
+    """A program ready to run: kernel i is at offsets[i] of the image. At most so many threads run it, if not 0."""
 
     def __new__(
         cls,
@@ -24,6 +24,7 @@ class Program:
         image: Image,
         offsets: Sequence[int],
         result_type: type[np.ndarray[Any, Any]] = ...,
+        threads: int = 0,
     ) -> Program: ...
     def matches(self, leaves: tuple[object, ...], /) -> bool:
         """Whether dtypes, ranks, kinds of Python number and checks hold."""

@@ -119,6 +119,7 @@ typedef struct {
     const char *constants;  /* 64-byte aligned */
     const Kernel *kernels;
     PyObject *result_type;  /* borrowed */
+    int threads;            /* at most so many run its kernels; 0: as many as any call may use */
 } Program;
 
 #define LIST(program, at) ((const int64_t *)(program)->head + (at))
@@ -1527,6 +1528,7 @@ static void run_kernel(Frame *f, const Instruction *ins, double ns)
     Kernel kernel = p->kernels[ins->u.kernel.kernel];
     if (ns >= PARALLEL_NS && count > grain) {
         int64_t chunks = (count + grain - 1) / grain, threads = atomic_load(&pool.limit);
+        if (p->threads && threads > p->threads) threads = p->threads;
         if (threads > ns / THREAD_NS) threads = (int64_t)(ns / THREAD_NS);
         if (threads > chunks) threads = chunks;
         size_t scratch = ins->u.kernel.scratch < 0 ? 0 : (size_t)f->values[ins->u.kernel.scratch];
@@ -2132,12 +2134,13 @@ static int program_link(ProgramObject *self, const ImageObject *image, PyObject 
 
 static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"words", "constants", "image", "offsets", "result_type", NULL};
+    static char *names[] = {"words", "constants", "image", "offsets", "result_type", "threads", NULL};
     const char *words, *constants;
     Py_ssize_t n_words, n_constants, n_kernels;
     PyObject *image, *offsets, *result_type = (PyObject *)np.ndarray;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y#y#O!O|O!", names, &words, &n_words, &constants, &n_constants,
-                                     types.image, &image, &offsets, &PyType_Type, &result_type))
+    int threads = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y#y#O!O|O!i", names, &words, &n_words, &constants, &n_constants,
+                                     types.image, &image, &offsets, &PyType_Type, &result_type, &threads))
         return NULL;
     if (!PyType_IsSubtype((PyTypeObject *)result_type, np.ndarray)) {
         PyErr_SetString(PyExc_TypeError, "result_type must be numpy.ndarray or a subclass of it");
@@ -2150,6 +2153,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     Py_INCREF(result_type);
     self->image = image;
     self->result_type = result_type;
+    self->program.threads = threads;
     if (program_load(self, words, n_words, constants, n_constants, n_kernels) < 0 ||
         program_link(self, (ImageObject *)image, offsets) < 0) {
         Py_DECREF(self);
@@ -2285,8 +2289,8 @@ end:
 static PyType_Spec program_spec = {
     "aotarray.runtime._launcher.Program", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT,
     (PyType_Slot[]){
-        {Py_tp_doc, "Program(words, constants, image, offsets, result_type=numpy.ndarray)\n--\n\n"
-                    "A program ready to run: kernel i is at offsets[i] of the image."},
+        {Py_tp_doc, "Program(words, constants, image, offsets, result_type=numpy.ndarray, threads=0)\n--\n\n"
+                    "A program ready to run: kernel i is at offsets[i] of the image. At most so many threads run it, if not 0."},
         {Py_tp_new, program_new},
         {Py_tp_dealloc, program_dealloc},
         {Py_tp_methods, (PyMethodDef[]){
@@ -2575,6 +2579,20 @@ static Program *programs; /* of all overloads */
 
 /* -- which instruction set -- */
 
+static void raise_no_variant(const char *wanted)
+{
+    PyObject *names = PyUnicode_FromString("");
+    for (int64_t i = 0; names && i < module_data->n_variants; i++) {
+        PyObject *next = PyUnicode_FromFormat("%U%s%s", names, i ? ", " : "", module_data->variants[i].name);
+        Py_DECREF(names);
+        names = next;
+    }
+    if (names)
+        PyErr_Format(PyExc_ImportError, "AOTARRAY_CPU=%s, but module '%s' has no code for it; it has code for %U", wanted,
+                     module_data->name, names);
+    Py_XDECREF(names);
+}
+
 /* The best variant for this CPU, or the one that AOTARRAY_CPU asks for. */
 static int choose_variant(void)
 {
@@ -2585,7 +2603,7 @@ static int choose_variant(void)
         if (wanted && *wanted ? !strcmp(v->name, wanted) : v->level <= level) variant = v;
     }
     if (!variant && wanted && *wanted)
-        PyErr_Format(PyExc_ImportError, "AOTARRAY_CPU=%s, but module '%s' has no code for it", wanted, module_data->name);
+        raise_no_variant(wanted);
     else if (!variant || variant->level > level)
         PyErr_Format(PyExc_ImportError, "module '%s' needs a CPU with %s, and this one has x86-64-v%d only", module_data->name,
                      variant ? variant->name : module_data->variants[0].name, level);

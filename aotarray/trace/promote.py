@@ -135,7 +135,7 @@ def _agree(trace: Trace, a: Dim, b: Dim, what: str, shapes: Sequence[tuple[Dim, 
         if ha == 1 or hb == 1:  # a derived size that happens to be 1 here: NumPy broadcasts it
             trace.fix(a if ha == 1 else b, "broadcasting of a size that is 1")
             return b if ha == 1 else a
-        shown = " ".join("(" + ",".join(str(trace.hint(d)) for d in s) + ")" for s in shapes)
+        shown = " ".join(str(tuple(trace.hint(d) for d in s)).replace(" ", "") for s in shapes)
         raise ValueError(f"{here()}: operands of {what} could not be broadcast together with shapes {shown}")
     return trace.same(a, b, f"operands of {what} could not be broadcast together")
 
