@@ -556,5 +556,5 @@ def test_threads():
 @pytest.mark.parametrize("threads", [0, -1, 1025, 2**70, "2", 1.0, True])
 def test_wrong_numbers_of_threads(threads):
     kind = ValueError if type(threads) is int else TypeError
-    with pytest.raises(kind, match="threads must be .* or None, not"):
+    with pytest.raises(kind, match=r"threads must be .* or None, not"):
         aotarray.jit(lambda x: x, threads=threads)
