@@ -138,6 +138,40 @@ def log_ndtr(x: Any, /) -> Any:
     return _op("log_ndtr", x)
 
 
+# -- gamma functions --------------------------------------------------------------------------------
+@_of_scipy()
+def gamma(x: Any, /) -> Any:
+    """The gamma function, (x - 1)! of positive integers; NaN at negative ones."""
+    return _op("gamma", x)
+
+
+@_of_scipy()
+def gammaln(x: Any, /) -> Any:
+    """log(abs(gamma(x)))."""
+    return _op("gammaln", x)
+
+
+@_of_scipy()
+def loggamma(x: Any, /) -> Any:
+    """log(gamma(x)) of positive numbers; NaN below 0."""
+    return np.where(x < 0, np.nan, _op("gammaln", x))
+
+
+@_of_scipy()
+def gammasgn(x: Any, /) -> Any:
+    """The sign of gamma(x): 1 or -1, NaN at negative integers."""
+    below = np.floor(x)
+    parity = below - 2.0 * np.floor(0.5 * below)
+    negative = np.where(below == x, np.nan, 1.0 - 2.0 * parity)
+    return np.where(x > 0, np.abs(np.sign(x)), np.where(x == 0, np.copysign(1.0, x), negative))
+
+
+@_of_scipy("psi")
+def digamma(x: Any, /) -> Any:
+    """The derivative of log(gamma(x))."""
+    return _op("digamma", x)
+
+
 # -- logistic functions -----------------------------------------------------------------------------
 @_of_scipy()
 def expit(x: Any, /) -> Any:

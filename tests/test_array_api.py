@@ -91,6 +91,19 @@ def test_arrays_have_the_standards_attributes():
     aotarray.lower(f, np.ones((2, 3)))
 
 
+def test_creation_functions_make_traced_arrays():
+    """Wherever they are called from, so that all arrays of a program are of one namespace."""
+
+    def f(x):
+        made = [anp.asarray(2.0), anp.asarray([1.0, 2.0]), anp.arange(3), anp.linspace(0, 1, 3)]
+        assert [type(y) for y in made] == [Tracer] * 4
+        assert np.broadcast_shapes(x.shape, (2, 1)) == (2, x.shape[0])
+        return x
+
+    aotarray.lower(f, "f64[n]")
+    assert anp.broadcast_shapes((3, 1), (2,)) == (3, 2)
+
+
 def test_known_scalars_convert():
     def f(x):
         one = anp.asarray(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from plain_program import run_plain
@@ -407,3 +409,12 @@ def test_divisions_of_sizes_stay_outside_of_loops():
     for shape in ((0, 3), (1, 1), (2, 5), (7, 4)):
         x = np.arange(float(np.prod(shape))).reshape(shape)
         assert np.array_equal(aotarray.jit(torus)(x), torus(x))
+
+
+def test_sizes_in_caches_outlive_their_call():
+    """A function with a cache by arguments, such as scipy.fft.next_fast_len, is used by other calls too."""
+    cached = functools.lru_cache(lambda n: int(n) + 1)
+    function = aotarray.jit(lambda x: x + cached(x.shape[0]))
+    for n in (3, 4, 3):
+        np.testing.assert_array_equal(function(np.zeros(n)), np.full(n, n + 1.0))
+        assert cached(n) == n + 1

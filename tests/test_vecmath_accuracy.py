@@ -44,6 +44,9 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[float, float]]]] = {
     "erfcx": (lambda x: mp.exp(x * x) * mp.erfc(x), [(-5, 40)]),
     "ndtr": (mp.ncdf, [(-12, 9)]),
     "log_ndtr": (lambda x: mp.log(mp.ncdf(x)), [(-40, 4)]),
+    "gammaln": (mp.loggamma, [(0, 60)]),
+    "gamma": (mp.gamma, [(-9, 30)]),
+    "digamma": (mp.digamma, [(0, 20)]),
     "logaddexp": (lambda x, y: mp.log(mp.exp(x) + mp.exp(y)), [(1, 9), (1, 9)]),
     "logaddexp2": (lambda x, y: mp.log(mp.mpf(2) ** x + mp.mpf(2) ** y, 2), [(1, 9), (1, 9)]),
 }

@@ -19,7 +19,8 @@ from aotarray.vecmath.arrays import array_function
 from aotarray.vecmath.primitives import NUMPY
 
 FUNCTIONS = """exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh
-arcsinh arccosh arctanh power cbrt hypot logaddexp logaddexp2 erf erfc erfcx ndtr log_ndtr""".split()  # noqa: SIM905
+arcsinh arccosh arctanh power cbrt hypot logaddexp logaddexp2 erf erfc erfcx ndtr log_ndtr
+gammaln gamma digamma""".split()  # noqa: SIM905
 COMPLEX = "exp log log2 log10 sqrt sin cos sinh cosh sign".split()  # noqa: SIM905
 COMPLEX_HEADER = """
 ## Complex functions
@@ -85,7 +86,8 @@ def log_normal_cdf(x: Any) -> Any:
 BY_MPMATH = {
     "erf": (mpmath.erf, -120.0, 120.0), "erfc": (mpmath.erfc, -120.0, 120.0),
     "erfcx": (scaled_erfc, -27.0, 1e400), "ndtr": (normal_cdf, -120.0, 120.0),
-    "log_ndtr": (log_normal_cdf, -1e400, 120.0),
+    "log_ndtr": (log_normal_cdf, -1e400, 120.0), "gammaln": (mpmath.loggamma, 0.0, 1e400),
+    "gamma": (mpmath.gamma, -190.0, 190.0), "digamma": (mpmath.digamma, 0.0, 1e400),
 }  # fmt: skip
 
 

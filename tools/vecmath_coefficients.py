@@ -13,7 +13,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import mpmath
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Polynomial:
     interval: str
     precision: int = 53
     weight: str = "relative"
+    title: str = ""
 
 
 FORMATS = {24: "SG", 53: "D"}
@@ -37,6 +41,36 @@ def erfc_scaled(k: int) -> str:
     a = f"({k}*(1+x)/(1-x))"
     return f"erfc({a})*exp({a}^2)*(1+2*{a})"
 
+
+def number(x: object) -> str:
+    """A constant of Sollya."""
+    return f"({mpmath.nstr(x, 60)})"
+
+
+def gamma_series(first: int) -> str:
+    """log(gamma(2 + x)) without terms of a degree below `first`: DLMF 5.7.3."""
+    terms = [(1 - mpmath.euler, 1), *((mpmath.zeta(k, 2) * (-1) ** k / k, k) for k in range(2, 190))]
+    return "+".join(f"{number(c)}*x^{k - first}" for c, k in terms if k >= first)
+
+
+def digamma_series() -> str:
+    """digamma(2 + x): the derivative of the above."""
+    terms = [(1 - mpmath.euler, 0), *((mpmath.zeta(k, 2) * (-1) ** k, k - 1) for k in range(2, 190))]
+    return "+".join(f"{number(c)}*x^{k}" for c, k in terms)
+
+
+def bernoulli_series(divide: Callable[[int], int]) -> str:
+    """sum of B(2k) / divide(k) x^(k - 1), asymptotic in 1 / z^2 for z of 8 and more: DLMF 5.11.1, 5.11.2."""
+    return "+".join(f"{number(mpmath.bernoulli(2 * k) / divide(k))}*x^{k - 1}" for k in range(1, 22))
+
+
+mpmath.mp.dps = 70
+LOG_GAMMA = f"({gamma_series(1)})/(x+1)"
+GAMMA = f"(exp({gamma_series(0)})-1)/x"
+DIGAMMA = f"({digamma_series()})/(x+2-{number(mpmath.findroot(mpmath.digamma, 1.46))})"
+STIRLING = bernoulli_series(lambda k: 2 * k * (2 * k - 1))
+STIRLING_FACTOR = f"(exp(x*({STIRLING.replace('x^', '(x^2)^')}))-1)/x"
+DIGAMMA_FAR = bernoulli_series(lambda k: 2 * k)
 
 POLYNOMIALS = (
     Polynomial("EXP_F64", "(exp(x)-1-x)/x^2", 9, "[-0.34666;0.34666]"),
@@ -70,6 +104,15 @@ POLYNOMIALS = (
     Polynomial("LOG_ERFC_F32", "log(erfc(x))", 7, "[0.92;4]", 24, "erfc(x)"),
     Polynomial("ERFC_F64", erfc_scaled(4), 22, "[-1;0.7501]"),
     Polynomial("ERFC_F32", erfc_scaled(2), 10, "[-1;0.6731]", 24),
+    Polynomial("LOG_GAMMA_F64", LOG_GAMMA, 28, "[-0.99999;1]", title="loggamma(2+x)/(x*(x+1))"),
+    Polynomial("LOG_GAMMA_SHORT", LOG_GAMMA, 15, "[-0.99999;1]", title="loggamma(2+x)/(x*(x+1))"),
+    Polynomial("STIRLING_F64", STIRLING, 7, "[1e-9;1b-6]", title="(loggamma(z)-...)*z, x=1/z^2,"),
+    Polynomial("GAMMA_F64", GAMMA, 15, "[1e-9;1]", title="(gamma(2+x)-1)/x"),
+    Polynomial("GAMMA_SHORT", GAMMA, 9, "[1e-9;1]", title="(gamma(2+x)-1)/x"),
+    Polynomial("STIRLING_FACTOR_F64", STIRLING_FACTOR, 9, "[1e-9;0.125]", title="(exp(STIRLING/z)-1)*z, x=1/z,"),
+    Polynomial("DIGAMMA_F64", DIGAMMA, 28, "[-1;1]", title="digamma(2+x)/(x-root)"),
+    Polynomial("DIGAMMA_SHORT", DIGAMMA, 15, "[-1;1]", title="digamma(2+x)/(x-root)"),
+    Polynomial("DIGAMMA_FAR_F64", DIGAMMA_FAR, 8, "[1e-9;1b-6]", title="(log(z)-1/(2*z)-digamma(z))*z^2, x=1/z^2,"),
 )
 
 
@@ -107,7 +150,7 @@ def main() -> int:
         if len(coefficients) != p.degree + 1:
             print(done.stdout, done.stderr, file=sys.stderr)
             return 1
-        print(f"# {p.function} on {p.interval}: error {float(error):.2g}")
+        print(f"# {p.title or p.function} on {p.interval}: error {float(error):.2g}")
         print(f"{p.name} = (")
         for c in coefficients:
             print(f"    {hexadecimal(c)},")

@@ -59,6 +59,40 @@ def _log_normal_cdf(x: float) -> float:
     return math.log(0.5 * _scaled_erfc(-z)) - z * z if math.isfinite(x) else x
 
 
+def _log_gamma(x: float) -> float:
+    if not math.isfinite(x):
+        return x
+    try:
+        return math.lgamma(x)
+    except (ValueError, OverflowError):  # at a pole, or too large
+        return math.inf
+
+
+def _gamma(x: float) -> float:
+    try:
+        return math.gamma(x)
+    except OverflowError:
+        return math.inf
+    except ValueError:  # at a pole
+        return math.copysign(math.inf, x) if x == 0 else math.nan
+
+
+def _digamma(x: float) -> float:
+    """By recurrence and Stirling's series; below 0 by reflection (Abramowitz and Stegun, 6.3.7 and 6.3.18)."""
+    if x == 0:
+        return -math.copysign(math.inf, x)
+    if x < 0:
+        rest = math.fmod(x, 1.0)
+        return math.nan if not rest else _digamma(1.0 - x) - math.pi / math.tan(math.pi * rest)
+    total = 0.0
+    while x < 16.0:
+        total -= 1.0 / x
+        x += 1.0
+    z = 1.0 / (x * x)
+    series = z * (1 / 12 - z * (1 / 120 - z * (1 / 252 - z * (1 / 240 - z * (1 / 132 - z * 691 / 32760)))))
+    return total + math.log(x) - 0.5 / x - series
+
+
 SPECIAL = {
     f.__name__: f
     for f in (
@@ -67,5 +101,8 @@ SPECIAL = {
         SpecialFunction("erfcx", _scaled_erfc),
         SpecialFunction("ndtr", _normal_cdf),
         SpecialFunction("log_ndtr", _log_normal_cdf),
+        SpecialFunction("gammaln", _log_gamma),
+        SpecialFunction("gamma", _gamma),
+        SpecialFunction("digamma", _digamma),
     )
 }

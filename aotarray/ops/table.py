@@ -204,4 +204,7 @@ _ufunc("erfc",             1, HEAVY)
 _ufunc("erfcx",            1, HEAVY)
 _ufunc("ndtr",             1, HEAVY)
 _ufunc("log_ndtr",         1, HEAVY)
+_ufunc("gammaln",          1, HEAVY)
+_ufunc("gamma",            1, HEAVY)
+_ufunc("digamma",          1, HEAVY)
 # fmt: on

@@ -54,7 +54,7 @@ _RANDOM = (
 
 
 #: These take sizes beside an array that need not be traced, or arrays in a list, where no protocol looks.
-_BESIDE_ARRAYS = ("broadcast_to", "lexsort", "pad", "repeat", "reshape", "roll", "tile")
+_BESIDE_ARRAYS = ("broadcast_shapes", "broadcast_to", "lexsort", "pad", "repeat", "reshape", "roll", "tile")
 _RULES = CREATION | {n: FUNCTIONS[getattr(np, n)] for n in _BESIDE_ARRAYS if getattr(np, n) in FUNCTIONS}
 _FREQUENCIES = ("fftfreq", "rfftfreq")
 
@@ -225,6 +225,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+@functools.cache
 def creation(name: str) -> Callable[..., Any]:
-    """NumPy's function `name`, which in a traced function takes traced sizes and values too."""
-    return _wrapped_creation[name][1]
+    """What `aotarray.numpy` has for NumPy's function `name` in a traced function: it always makes traced arrays."""
+    original, rule = _wrapped_creation[name][0], _RULES[name]
+
+    @functools.wraps(original)
+    def create(*args: Any, **kwargs: Any) -> Any:
+        if not _fits(kwargs, args):
+            return original(*args, **kwargs)
+        check_device(kwargs.get("device"))
+        return rule(*args, **kwargs)
+
+    return create

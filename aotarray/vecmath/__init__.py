@@ -16,6 +16,7 @@ from aotarray.vecmath import (  # noqa: F401  (each registers its functions)
     conversions,
     error_function,
     exponential,
+    gamma_functions,
     integers,
     inverse_trigonometric,
     logarithm,

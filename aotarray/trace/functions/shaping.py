@@ -157,6 +157,13 @@ def expand_dims(a: Any, axis: Any) -> Any:
     return x.view_through(views.insert_axes(x.node.shape, normalise_axes(x.ndim + count, axis)))
 
 
+@implements("broadcast_shapes")
+def broadcast_shapes(*args: Any) -> tuple[Any, ...]:
+    trace = trace_of(*args)
+    shape = promote.broadcast_shapes(trace, [dims_of(a) for a in args], "broadcast_shapes")
+    return tuple(wrap(d, trace) for d in shape)
+
+
 @implements("broadcast_to")
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     x = _array(array, shape)
