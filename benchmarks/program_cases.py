@@ -17,10 +17,11 @@ import filters
 import fractal
 import option_grid
 import particles
-import program_loops
 import shortest_paths
 import stencils
 import weather
+
+import aotarray
 
 Random = np.random.Generator
 
@@ -31,13 +32,16 @@ class Case:
 
     name: str
     function: Callable[..., Any]  # plain NumPy, with Python's loops
-    looped: Callable[..., Any]  # the same with aotarray's loops
     make: Callable[..., tuple[Any, ...]]
     sizes: tuple[tuple[int, ...], ...]  # that tests run
     size: tuple[int, ...]  # that the benchmark runs
     static: tuple[str, ...] = ()  # parameters that are part of the program
     dtypes: tuple[str, ...] = ("float64", "float32")
     tolerance: float = 0.0  # relative; 0: the same bits as NumPy
+
+    def compiled(self) -> Callable[..., Any]:
+        """The program as it is, compiled by aotarray."""
+        return aotarray.jit(self.function, control_flow="python", static_argnames=self.static)
 
     def arguments(self, size: tuple[int, ...], dtype: str = "", seed: int = 0) -> tuple[Any, ...]:
         return self.make(np.random.default_rng(seed), np.dtype(dtype or self.dtypes[0]).type, *size)
@@ -149,39 +153,39 @@ def _puts(random: Random, dtype: Any, options: int, points: int, steps: int) -> 
 
 GRIDS = ((3, 3, 1), (16, 16, 7), (23, 41, 20), (1, 5, 2))
 CASES: tuple[Case, ...] = (
-    Case("heat", stencils.heat, program_loops.heat, _heat, GRIDS, (512, 512, 100)),
-    Case("jacobi", stencils.jacobi, program_loops.jacobi, _grid, GRIDS, (512, 512, 50)),
-    Case("laplace", stencils.laplace, program_loops.laplace, _laplace, ((3, 3), (16, 20)), (128, 128)),
-    Case("fdtd", stencils.fdtd, program_loops.fdtd, _fdtd, ((2, 2, 3), (16, 17, 9), (30, 21, 0)), (512, 512, 50)),
-    Case("life", stencils.life, program_loops.life, _world, GRIDS, (1024, 1024, 20), dtypes=("uint8", "int64")),
-    Case("life on a torus", stencils.life_on_torus, program_loops.life_on_torus, _world, GRIDS, (1024, 1024, 20),
+    Case("heat", stencils.heat, _heat, GRIDS, (512, 512, 100)),
+    Case("jacobi", stencils.jacobi, _grid, GRIDS, (512, 512, 50)),
+    Case("laplace", stencils.laplace, _laplace, ((3, 3), (16, 20)), (128, 128)),
+    Case("fdtd", stencils.fdtd, _fdtd, ((2, 2, 3), (16, 17, 9), (30, 21, 0)), (512, 512, 50)),
+    Case("life", stencils.life, _world, GRIDS, (1024, 1024, 20), dtypes=("uint8", "int64")),
+    Case("life on a torus", stencils.life_on_torus, _world, GRIDS, (1024, 1024, 20),
          dtypes=("bool",)),
-    Case("horizontal diffusion", weather.horizontal_diffusion, weather.horizontal_diffusion, _diffusion,
+    Case("horizontal diffusion", weather.horizontal_diffusion, _diffusion,
          ((1, 1, 1), (8, 7, 5), (3, 9, 16)), (128, 128, 64)),
-    Case("diffusion steps", weather.diffuse, program_loops.diffuse, _diffuse, ((1, 1, 1, 2), (8, 7, 5, 4)),
+    Case("diffusion steps", weather.diffuse, _diffuse, ((1, 1, 1, 2), (8, 7, 5, 4)),
          (128, 128, 64, 10)),
-    Case("tridiagonal solve", weather.tridiagonal, program_loops.tridiagonal, _tridiagonal,
+    Case("tridiagonal solve", weather.tridiagonal, _tridiagonal,
          ((2, 3, 1), (4, 5, 2), (7, 3, 16)), (128, 128, 80)),
-    Case("vertical advection", weather.vertical_advection, program_loops.vertical_advection, _advection,
+    Case("vertical advection", weather.vertical_advection, _advection,
          ((1, 1, 2), (3, 4, 9), (6, 5, 20)), (128, 128, 80)),
-    Case("n bodies", particles.bodies, program_loops.bodies, _bodies, ((1, 1), (5, 3), (40, 6)), (500, 20),
+    Case("n bodies", particles.bodies, _bodies, ((1, 1), (5, 3), (40, 6)), (500, 20),
          static=("steps",), tolerance=1e-12),
-    Case("k-means", particles.kmeans, program_loops.kmeans, _clusters, ((30, 2, 3), (200, 5, 7)), (50_000, 8, 16),
+    Case("k-means", particles.kmeans, _clusters, ((30, 2, 3), (200, 5, 7)), (50_000, 8, 16),
          tolerance=1e-12),
-    Case("mandelbrot", fractal.mandelbrot, program_loops.mandelbrot, _plane, ((30, 20, 40), (7, 1, 3)),
+    Case("mandelbrot", fractal.mandelbrot, _plane, ((30, 20, 40), (7, 1, 3)),
          (400, 300, 100), dtypes=("float64",), tolerance=1e-6),
-    Case("escape times", fractal.escape_times, program_loops.escape_times, _plane, ((30, 20, 40), (7, 1, 3)),
+    Case("escape times", fractal.escape_times, _plane, ((30, 20, 40), (7, 1, 3)),
          (400, 300, 100)),
-    Case("shortest paths", shortest_paths.shortest_paths, program_loops.shortest_paths, _weights,
+    Case("shortest paths", shortest_paths.shortest_paths, _weights,
          ((1,), (7,), (40,)), (400,), dtypes=("float64", "int32")),
-    Case("conjugate gradient", conjugate_gradient.solve, program_loops.solve, _definite, ((3,), (40,)), (1000,),
+    Case("conjugate gradient", conjugate_gradient.solve, _definite, ((3,), (40,)), (1000,),
          dtypes=("float64",), tolerance=1e-10),
-    Case("poisson", conjugate_gradient.poisson, program_loops.poisson, _poisson, ((1, 1), (9, 14), (32, 32)),
+    Case("poisson", conjugate_gradient.poisson, _poisson, ((1, 1), (9, 14), (32, 32)),
          (256, 256), dtypes=("float64",), tolerance=1e-10),
-    Case("biquad", filters.biquad, program_loops.biquad, _signal, ((1,), (50,), (3, 200), (2, 3, 17)), (64, 20_000)),
-    Case("kalman", filters.kalman, program_loops.kalman, _kalman, ((1,), (50,)), (2000,), tolerance=1e-12),
-    Case("kalman tracks", filters.kalman_tracks, program_loops.kalman_tracks, _tracks, ((3, 1), (20, 7)), (50, 2000),
+    Case("biquad", filters.biquad, _signal, ((1,), (50,), (3, 200), (2, 3, 17)), (64, 20_000)),
+    Case("kalman", filters.kalman, _kalman, ((1,), (50,)), (2000,), tolerance=1e-12),
+    Case("kalman tracks", filters.kalman_tracks, _tracks, ((3, 1), (20, 7)), (50, 2000),
          tolerance=1e-12),
-    Case("option grid", option_grid.puts, program_loops.puts, _puts, ((1, 5, 2), (3, 40, 6)), (64, 300, 100),
+    Case("option grid", option_grid.puts, _puts, ((1, 5, 2), (3, 40, 6)), (64, 300, 100),
          static=("points",), tolerance=1e-12),
 )  # fmt: skip

@@ -202,26 +202,25 @@ def vertical_advection(
         c, d = np.empty(n), np.empty(n)
         for j in range(columns):
             below = 0.25 * (wcon[i + 1, j, 1] + wcon[i, j, 1])
-            centre = rate - below * 0.6
+            upper = below * 0.6
+            centre = rate - upper
             right = rate * u_pos[i, j, 0] + tendency[i, j, 0] + tendency_stage[i, j, 0]
             right -= below * 0.4 * (u_stage[i, j, 1] - u_stage[i, j, 0])
-            c[0] = below * 0.6 / centre
+            c[0] = upper / centre
             d[0] = right / centre
             for k in range(1, n):
                 above = -below
-                a = above * 0.6
-                right = rate * u_pos[i, j, k] + tendency[i, j, k] + tendency_stage[i, j, k]
-                right -= above * 0.4 * (u_stage[i, j, k - 1] - u_stage[i, j, k])
-                centre = rate - a
-                new = 0.0
+                lower = above * 0.6
+                explicit = -above * 0.4 * (u_stage[i, j, k - 1] - u_stage[i, j, k])
+                upper = 0.0
                 if k < n - 1:
                     below = 0.25 * (wcon[i + 1, j, k + 1] + wcon[i, j, k + 1])
-                    new = below * 0.6
-                    right -= below * 0.4 * (u_stage[i, j, k + 1] - u_stage[i, j, k])
-                    centre -= new
-                divided = 1.0 / (centre - c[k - 1] * a)
-                c[k] = new * divided
-                d[k] = (right - d[k - 1] * a) * divided
+                    upper = below * 0.6
+                    explicit -= below * 0.4 * (u_stage[i, j, k + 1] - u_stage[i, j, k])
+                right = rate * u_pos[i, j, k] + tendency[i, j, k] + tendency_stage[i, j, k] + explicit
+                divided = 1.0 / (rate - lower - upper - c[k - 1] * lower)
+                c[k] = upper * divided
+                d[k] = (right - d[k - 1] * lower) * divided
             u = d[n - 1]
             out[i, j, n - 1] = rate * (u - u_pos[i, j, n - 1])
             for k in range(n - 2, -1, -1):

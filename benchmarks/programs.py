@@ -47,12 +47,10 @@ def measure(case: Any, seconds: float) -> dict[str, Any]:
     import program_numba
     import timing
 
-    import aotarray
-
     given = case.arguments(case.size)
     calls = {
         "numba": getattr(program_numba, case.function.__name__),
-        "aotarray": aotarray.jit(case.looped, static_argnames=case.static),
+        "aotarray": case.compiled(),
     }
     start = time.perf_counter()
     with np.errstate(all="ignore"):

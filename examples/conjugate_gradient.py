@@ -49,3 +49,23 @@ def poisson(b, tolerance):
         p = r + (squared / previous) * p
         steps += 1
     return u, steps
+
+
+def main():
+    import aotarray
+
+    random = np.random.default_rng(0)
+    a = random.random((200, 200))
+    a, b = a @ a.T / 200.0 + np.eye(200), random.random(200)
+    x, steps = aotarray.jit(solve, control_flow="python")(a, b, 1e-9)
+    print(f"solve: {steps} steps, residual {np.linalg.norm(a @ x - b):.1e}")
+    assert np.allclose(x, solve(a, b, 1e-9)[0])
+
+    b = random.random((60, 80))
+    u, steps = aotarray.jit(poisson, control_flow="python")(b, 1e-9)
+    print(f"poisson: {steps} steps, residual {np.linalg.norm(minus_laplacian(u) - b):.1e}")
+    assert np.allclose(u, poisson(b, 1e-9)[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -52,3 +52,35 @@ def kalman_tracks(measured, transition, observation, noise, error, state, covari
         covariance = (unit - gain @ observation) @ covariance
         filtered[t] = state
     return filtered, covariance
+
+
+def main():
+    import aotarray
+
+    random = np.random.default_rng(0)
+    x = random.random((4, 1000))
+    b, a = np.array([0.0675, 0.1349, 0.0675]), np.array([1.0, -1.1430, 0.4128])
+    assert np.array_equal(aotarray.jit(biquad, control_flow="python")(x, b, a), biquad(x, b, a))
+    print("biquad: the same bits as NumPy")
+
+    steps, dt = 200, 0.1
+    truth = np.stack([np.cos(dt * np.arange(steps)), np.sin(dt * np.arange(steps))], axis=1)
+    measured = truth + 0.3 * random.normal(size=truth.shape)
+    transition = np.eye(4) + dt * np.eye(4, k=2)
+    arguments = (
+        measured,
+        transition,
+        np.eye(4)[:2],
+        0.01 * np.eye(4),
+        0.09 * np.eye(2),
+        np.zeros(4),
+        np.eye(4),
+    )
+    filtered, _ = aotarray.jit(kalman, control_flow="python")(*arguments)
+    before, after = (np.sqrt(np.mean((z - truth)[50:] ** 2)) for z in (measured, filtered[:, :2]))
+    print(f"kalman: error {before:.3f} measured, {after:.3f} filtered")
+    assert np.allclose(filtered, kalman(*arguments)[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -35,3 +35,20 @@ def escape_times(x, y, limit):
         active &= zr * zr + zi * zi <= 4.0
         count += active
     return count
+
+
+def main():
+    import aotarray
+
+    x, y = np.linspace(-2.25, 0.75, 300), np.linspace(-1.25, 1.25, 250)
+    count, _ = aotarray.jit(mandelbrot, control_flow="python")(x, y, 100)
+    differ = np.count_nonzero(count != mandelbrot(x, y, 100)[0])
+    print(f"mandelbrot: {np.count_nonzero(count == 0)} points stay, {differ} counts differ from NumPy's")
+    assert differ < 10  # z*z + c doubles a difference in the last bit in each step
+    assert np.array_equal(
+        aotarray.jit(escape_times, control_flow="python")(x, y, 100), escape_times(x, y, 100)
+    )
+
+
+if __name__ == "__main__":
+    main()

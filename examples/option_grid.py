@@ -36,3 +36,22 @@ def puts(strike, volatility, rate, years, points, steps):
             value[i] = d[i] - factor[i] * value[i + 1]
         value[0] = low
     return spot, value
+
+
+def main():
+    import aotarray
+
+    strike, volatility = np.linspace(80.0, 120.0, 5), np.full(5, 0.2)
+    arguments = strike, volatility, 0.05, 1.0, 301, 100
+    _, value = aotarray.jit(puts, control_flow="python", static_argnames="points")(*arguments)
+    print(
+        "at the money:",
+        ", ".join(f"{v:.4f}" for v in value[100]),
+        "for strikes",
+        ", ".join(f"{s:g}" for s in strike),
+    )
+    assert np.allclose(value, puts(*arguments)[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -56,3 +56,29 @@ def kmeans(points, centres):
         centres = np.where(counts > 0, sums / np.maximum(counts, 1), centres)
         rounds += 1
     return labels, centres, rounds
+
+
+def main():
+    import aotarray
+
+    random = np.random.default_rng(0)
+    position, velocity = random.normal(size=(2, 50, 3))
+    run = aotarray.jit(bodies, control_flow="python", static_argnames="steps")
+    arguments = position, velocity, np.full((50, 1), 0.4), 0.01, 100, 0.1
+    energy = run(*arguments)[2]
+    difference = np.max(np.abs(energy / bodies(*arguments)[2] - 1.0))
+    print(
+        f"bodies: kinetic energy {energy[0]:.3f}, {energy[-1]:.3f} at the end, largest difference {difference:.1e}"
+    )
+    assert difference < 1e-9
+
+    points = random.normal(size=(4, 3))[random.integers(0, 4, 1000)] + 0.1 * random.normal(size=(1000, 3))
+    labels, centres, rounds = aotarray.jit(kmeans, control_flow="python")(points, points[:4])
+    expected = kmeans(points, points[:4])
+    assert np.array_equal(labels, expected[0])
+    assert np.allclose(centres, expected[1])
+    print(f"kmeans: {rounds} rounds")
+
+
+if __name__ == "__main__":
+    main()

@@ -9,3 +9,17 @@ def shortest_paths(weights):
     for k in range(distances.shape[0]):
         distances = np.minimum(distances, distances[:, k, None] + distances[None, k, :])
     return distances
+
+
+def main():
+    import aotarray
+
+    random = np.random.default_rng(0)
+    weights = np.where(random.random((200, 200)) < 0.03, random.random((200, 200)), np.inf)
+    distances = aotarray.jit(shortest_paths, control_flow="python")(weights)
+    print(f"longest of the shortest paths: {np.max(distances[np.isfinite(distances)]):.3f}")
+    assert np.array_equal(distances, shortest_paths(weights))
+
+
+if __name__ == "__main__":
+    main()

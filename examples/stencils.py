@@ -77,3 +77,26 @@ def life_on_torus(world, steps):
         around = across + np.roll(across, 1, axis=0) + np.roll(across, -1, axis=0)
         world = (around == 3) | (world & (around == 4))
     return world
+
+
+def main():
+    import aotarray
+
+    random = np.random.default_rng(0)
+    u = random.random((100, 120))
+    wave = np.sin(0.1 * np.arange(50.0))
+    world = random.integers(0, 2, (100, 120)).astype(np.uint8)
+    runs = [
+        (heat, (u, 100, 0.2)), (jacobi, (u, 100)), (laplace, (u, 1e-3)), (fdtd, (u, u, u, wave)),
+        (life, (world, 50)), (life_on_torus, (world == 1, 50)),
+    ]  # fmt: skip
+    for function, arguments in runs:
+        result = aotarray.jit(function, control_flow="python")(*arguments)
+        expected = function(*arguments)
+        results, wanted = (r if isinstance(r, tuple) else (r,) for r in (result, expected))
+        assert all(np.array_equal(r, w) for r, w in zip(results, wanted, strict=True))
+        print(f"{function.__name__}: the same bits as NumPy")
+
+
+if __name__ == "__main__":
+    main()

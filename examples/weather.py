@@ -55,30 +55,66 @@ def vertical_advection(tendency_stage, u_stage, wcon, u_pos, tendency, rate):
     levels = u_stage.shape[-1]
     c = np.zeros_like(u_stage)
     d = np.zeros_like(u_stage)
-    for k in range(levels):
-        centre = rate
-        right = rate * u_pos[:, :, k] + tendency[:, :, k] + tendency_stage[:, :, k]
-        if k > 0:
-            above = -0.25 * (wcon[1:, :, k] + wcon[:-1, :, k])
-            a = above * IMPLICIT
-            right = right - above * EXPLICIT * (u_stage[:, :, k - 1] - u_stage[:, :, k])
-            centre = centre - a
-        if k < levels - 1:
-            below = 0.25 * (wcon[1:, :, k + 1] + wcon[:-1, :, k + 1])
-            c[:, :, k] = below * IMPLICIT
-            right = right - below * EXPLICIT * (u_stage[:, :, k + 1] - u_stage[:, :, k])
-            centre = centre - c[:, :, k]
-        if k > 0:
-            divided = 1.0 / (centre - c[:, :, k - 1] * a)
-            c[:, :, k] = c[:, :, k] * divided
-            d[:, :, k] = (right - d[:, :, k - 1] * a) * divided
-        else:
-            c[:, :, k] = c[:, :, k] / centre
-            d[:, :, k] = right / centre
     result = np.zeros_like(u_stage)
-    u = d[:, :, levels - 1]
-    result[:, :, levels - 1] = rate * (u - u_pos[:, :, levels - 1])
+
+    # the uppermost level has no neighbour above
+    below = 0.25 * (wcon[1:, :, 1] + wcon[:-1, :, 1])
+    upper = below * IMPLICIT
+    centre = rate - upper
+    explicit = -below * EXPLICIT * (u_stage[:, :, 1] - u_stage[:, :, 0])
+    right = rate * u_pos[:, :, 0] + tendency[:, :, 0] + tendency_stage[:, :, 0] + explicit
+    c[:, :, 0] = upper / centre
+    d[:, :, 0] = right / centre
+
+    for k in range(1, levels - 1):
+        above = -0.25 * (wcon[1:, :, k] + wcon[:-1, :, k])
+        below = 0.25 * (wcon[1:, :, k + 1] + wcon[:-1, :, k + 1])
+        lower = above * IMPLICIT
+        upper = below * IMPLICIT
+        centre = rate - lower - upper
+        explicit = -above * EXPLICIT * (u_stage[:, :, k - 1] - u_stage[:, :, k])
+        explicit = explicit - below * EXPLICIT * (u_stage[:, :, k + 1] - u_stage[:, :, k])
+        right = rate * u_pos[:, :, k] + tendency[:, :, k] + tendency_stage[:, :, k] + explicit
+        divided = 1.0 / (centre - c[:, :, k - 1] * lower)
+        c[:, :, k] = upper * divided
+        d[:, :, k] = (right - d[:, :, k - 1] * lower) * divided
+
+    # the lowest has none below
+    k = levels - 1
+    above = -0.25 * (wcon[1:, :, k] + wcon[:-1, :, k])
+    lower = above * IMPLICIT
+    centre = rate - lower
+    explicit = -above * EXPLICIT * (u_stage[:, :, k - 1] - u_stage[:, :, k])
+    right = rate * u_pos[:, :, k] + tendency[:, :, k] + tendency_stage[:, :, k] + explicit
+    divided = 1.0 / (centre - c[:, :, k - 1] * lower)
+    u = (right - d[:, :, k - 1] * lower) * divided
+    result[:, :, k] = rate * (u - u_pos[:, :, k])
+
     for k in range(levels - 2, -1, -1):
         u = d[:, :, k] - c[:, :, k] * u
         result[:, :, k] = rate * (u - u_pos[:, :, k])
     return result
+
+
+def main():
+    import aotarray
+
+    random = np.random.default_rng(0)
+    n, m, levels = 20, 30, 40
+    fields = random.random((5, n, m, levels))
+    wcon = random.random((n + 1, m, levels))
+    field = random.random((n + 4, m + 4, levels))
+    stage, wind, position, tendency, _ = fields
+    runs = [
+        (diffuse, (field, np.full((n, m, levels), 0.03), 10)),
+        (tridiagonal, (stage, wind + 3.0, position, tendency)),
+        (vertical_advection, (stage, wind, wcon, position, tendency, 3.0 / 20.0)),
+    ]
+    for function, arguments in runs:
+        result = aotarray.jit(function, control_flow="python")(*arguments)
+        assert np.array_equal(result, function(*arguments))
+        print(f"{function.__name__}: shape {result.shape}, the same bits as NumPy")
+
+
+if __name__ == "__main__":
+    main()
