@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from . import sizes
 from .errors import VerifyError
-from .ops import OPS, Op
+from .ops import COUNT_BLOCK, OPS, Op
 from .sizes import Dim
 from .types import ArrayType
 
@@ -41,6 +42,8 @@ class Node:
     type: ArrayType
     where: SourceLine
     number: int
+    #: what measures the sizes that the node's type or parameters mention: as necessary as operands
+    measures: tuple[Node, ...] = ()
 
     @property
     def shape(self) -> tuple[Dim, ...]:
@@ -59,6 +62,10 @@ def axis_name(axis: int) -> str:
     return f"%{axis}"
 
 
+#: a relation of sizes that must hold: (relation, a, b, message, exception)
+SizeCheck = tuple[str, Dim, Dim, str, str]
+
+
 @dataclass(eq=False)
 class Graph:
     """A traced function: nodes in the order they were made, inputs and outputs, captured constants.
@@ -73,8 +80,9 @@ class Graph:
     effects: list[Node] = field(default_factory=list)
     constants: list[np.ndarray] = field(default_factory=list)
     input_names: list[str] = field(default_factory=list)
-    #: relations of sizes that must hold: (relation, a, b, message)
-    checks: list[tuple[str, Dim, Dim, str]] = field(default_factory=list)
+    checks: list[SizeCheck] = field(default_factory=list)
+    #: sizes that are known only once a node has its value
+    measured: dict[str, Node] = field(default_factory=dict)
     #: sizes in the call that asked for the graph: what kernels may be tuned to, never what they rely on
     hints: dict[str, int] = field(default_factory=dict)
     #: the inputs that the function writes into, when declared so
@@ -101,10 +109,18 @@ class Graph:
         key = (op, tuple(o.number for o in operands), tuple(sorted(params.items())), type)
         found = self._interned.get(key)
         if found is None:
-            found = Node(OPS[op], operands, params, type, where, self._count)
+            measures = self._measures(type.shape, *params.values()) if self.measured else ()
+            found = Node(OPS[op], operands, params, type, where, self._count, measures)
             self._count += 1
             self._interned[key] = found
+            if op == "measure":
+                self.measured[params["name"]] = found
         return found
+
+    def _measures(self, *values: Any) -> tuple[Node, ...]:
+        """What measures the sizes in a node's shape and parameters."""
+        found = {name for value in values for name in size_names(value) if name in self.measured}
+        return tuple(self.measured[name] for name in sorted(found))
 
     def input(self, type: ArrayType, name: str) -> Node:
         """The next argument of the function."""
@@ -128,11 +144,12 @@ class Graph:
         index = self._constant_numbers[digest]
         return self.apply("constant", type=ArrayType(array.dtype, array.shape), where=where, index=index)
 
-    def require(self, relation: str, a: Dim, b: Dim, message: str) -> None:
-        """Have the launcher check that `a relation b` ("eq", "ne", "ge") before anything runs."""
+    def require(self, relation: str, a: Dim, b: Dim, message: str, exception: str = "ValueError") -> None:
+        """Have the launcher check that `a relation b` ("eq", "ne", "ge") before anything runs, or, where a size is
+        measured, once it is; then what fails raises `exception`."""
         if isinstance(a, int) and isinstance(b, int):
             return
-        check = (relation, a, b, message)
+        check = (relation, a, b, message, exception)
         if check not in self.checks:
             self.checks.append(check)
 
@@ -162,8 +179,13 @@ class Graph:
         return show_graph(self)
 
     def nodes(self) -> list[Node]:
-        """The live nodes, operands before users, in a deterministic order."""
-        return topological(self.results)
+        """The live nodes, operands before users, in a deterministic order. What is checked is live."""
+        return topological([*self.results, *self.checked])
+
+    @property
+    def checked(self) -> list[Node]:
+        """What measures the sizes that checks are about."""
+        return list(self._measures(tuple((a, b) for _, a, b, *_ in self.checks))) if self.measured else []
 
     @property
     def results(self) -> list[Node]:
@@ -190,8 +212,21 @@ def has_effects(node: Node) -> bool:
     return node.op.kind == "effect" or any(graph.effects for graph in subgraphs(node))
 
 
+def size_names(value: Any) -> frozenset[str]:
+    """The names of sizes in a shape or a parameter, however nested."""
+    if isinstance(value, sizes.Size):
+        return sizes.names(value)
+    if isinstance(value, tuple):
+        return frozenset().union(*map(size_names, value))
+    if isinstance(value, Graph):
+        inside = [size_names((n.type.shape, *n.params.values())) for n in (*value.inputs, *value.nodes())]
+        checked = size_names(tuple((a, b) for _, a, b, *_ in value.checks))
+        return checked.union(*inside) - value.measured.keys()
+    return frozenset()
+
+
 def topological(outputs: Iterable[Node]) -> list[Node]:
-    """All nodes that `outputs` need, operands first."""
+    """All nodes that `outputs` need, operands first; what measures a size comes before all that mention it."""
     order: list[Node] = []
     seen: set[int] = set()
     stack: list[tuple[Node, Iterator[Node]]] = []
@@ -199,13 +234,13 @@ def topological(outputs: Iterable[Node]) -> list[Node]:
         if output.number in seen:
             continue
         seen.add(output.number)
-        stack.append((output, iter(output.operands)))
+        stack.append((output, iter(output.measures + output.operands)))
         while stack:
             node, rest = stack[-1]
             for operand in rest:
                 if operand.number not in seen:
                     seen.add(operand.number)
-                    stack.append((operand, iter(operand.operands)))
+                    stack.append((operand, iter(operand.measures + operand.operands)))
                     break
             else:
                 order.append(node)
@@ -285,6 +320,15 @@ def _iota(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
     return ArrayType(np.dtype(np.int64), (params["length"],))
 
 
+def _count(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
+    blocks = sizes.floordiv(operands[0].type.size + (COUNT_BLOCK - 1), COUNT_BLOCK)
+    return ArrayType(np.dtype(np.int64), (blocks + 1,))
+
+
+def _measure(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
+    return ArrayType(np.dtype(np.int64), ())
+
+
 def _matmul(operands: tuple[Node, ...], params: Mapping[str, Any]) -> ArrayType:
     a, b = operands
     return ArrayType(a.dtype, (*a.shape[:-1], b.shape[-1]))
@@ -295,5 +339,5 @@ _RULES = {
     "argmax": _drop_axis_int64, "argmin": _drop_axis_int64,
     "cumsum": _same, "cumprod": _same, "update": _same, "put": _same, "concat": _concat,
     "view": _with_shape, "reshape": _with_shape, "gather": _with_shape,
-    "size": _int64_scalar, "iota": _iota, "matmul": _matmul,
+    "size": _int64_scalar, "iota": _iota, "matmul": _matmul, "count": _count, "measure": _measure, "positions": _iota,
 }  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import sizes
 from .graph import Graph, Node, axis_name, literal_value
+from .ops import COUNT_BLOCK
 from .philox import word_at
 from .routines import Routine
 from .sizes import Dim
@@ -32,6 +33,7 @@ def interpret(graph: Graph, arguments: Sequence[Any]) -> list[np.ndarray]:
 def _run(graph: Graph, arrays: Sequence[np.ndarray], env: Mapping[str, int]) -> list[np.ndarray]:
     """The outputs of a graph, or of one inside a loop, for arrays and sizes."""
     values: dict[int, Any] = {}
+    env = dict(env)  # for the sizes that are measured here
     for node in graph.nodes():
         if node.op.name == "input":
             values[node.number] = arrays[node.params["index"]]
@@ -152,6 +154,19 @@ def _gather(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) 
     return taken.transpose(order)
 
 
+def _count(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:
+    """How many are true before each block, and in all."""
+    flat = operands[0].ravel()
+    before = np.concatenate([[0], np.cumsum(flat, dtype=np.int64)])
+    return before[np.append(np.arange(0, flat.size, COUNT_BLOCK), flat.size)]
+
+
+def _measure(node: Node, operands: Sequence[np.ndarray], env: dict[str, int]) -> Any:
+    """The value of a size, which nodes after this one go by."""
+    env[node.params["name"]] = int(operands[0].ravel()[-1])
+    return operands[0].ravel()[-1]
+
+
 def _update(node: Node, operands: Sequence[np.ndarray], env: Mapping[str, int]) -> Any:
     """A copy of the base with a region overwritten; see `Graph` op `update`."""
     base, value = operands
@@ -261,6 +276,7 @@ _RULES: dict[str, Any] = {
     "reshape": lambda node, operands, env: operands[0].reshape(_shape(node, env)),
     "sum": _reduce, "prod": _reduce, "max": _reduce, "min": _reduce, "any": _reduce, "all": _reduce,
     "argmax": _argreduce, "argmin": _argreduce, "cumsum": _scan, "cumprod": _scan,
-    "gather": _gather, "update": _update, "put": _put,
+    "gather": _gather, "update": _update, "put": _put, "count": _count, "measure": _measure,
+    "positions": lambda node, operands, env: np.nonzero(operands[0])[node.params["axis"]],
     "concat": lambda node, operands, env: np.concatenate(operands, axis=node.params["axis"]),
 }  # fmt: skip

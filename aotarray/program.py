@@ -1,6 +1,7 @@
 """A program: what one traced function becomes, and exactly what the launcher runs.
 
-Sizes are numbered *slots*: 64-bit integers computed once at entry, in order. Buffers are arrays the
+Sizes are numbered *slots*: 64-bit integers computed at entry, in order; those that follow from a measured one,
+when that is known. Buffers are arrays the
 program touches. Instructions run in order. Everything here is plain data: it encodes to words that
 the C launcher reads (`aotarray.runtime.encode`), the same for `jit` and for built modules.
 """
@@ -36,7 +37,7 @@ class SizeOp:
 
     op "dim": size of argument `a` along axis `b`;  "const": the value `a`;
     "add" "sub" "mul" "floordiv" "mod" "min" "max": of the earlier slots `a` and `b`
-    (floordiv and mod round towards minus infinity; by zero gives 0).
+    (floordiv and mod round towards minus infinity; by zero gives 0);  "measured": by an instruction `Measure`.
     """
 
     op: str
@@ -46,16 +47,18 @@ class SizeOp:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A relation of two slots that must hold before anything runs.
+    """A relation of two slots that must hold before anything runs, or, in a `Measure`, before what follows it.
 
     `jit` treats a failed check as "this program does not fit" and looks for, or traces, another one.
-    A built module raises ValueError with `message`, in which `{a}` and `{b}` stand for the two values.
+    A built module raises ValueError with `message`, in which `{a}` and `{b}` stand for the two values. What fails
+    in a `Measure` raises `exception` everywhere.
     """
 
     relation: Literal["eq", "ne", "ge"]
     a: int
     b: int
     message: str
+    exception: str = "ValueError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,23 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
+class Measure:
+    """Give `slot` the value of the last element of the i64 `buffer`, and the slots that follow from it theirs.
+
+    Then look at `checks`, and make memory for `buffers`, whose dims were not known before: temporaries, aliases,
+    outputs (or the caller's `out=`, which is looked at now). `scratch` are slots with the bytes of scratch memory
+    that kernels need from here on. What an earlier run of the instruction made is used again or given back. A slot
+    of -1 leaves all sizes as they are.
+    """
+
+    slot: int
+    buffer: int
+    checks: tuple[Check, ...] = ()
+    buffers: tuple[int, ...] = ()
+    scratch: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Jump:
     """Go on with instruction number `target`; the number after the last one ends the program."""
 
@@ -238,7 +258,7 @@ class LoopNext:
 
 
 Instruction = Union[
-    KernelCall, LibraryCall, RaiseIf, Effect, Jump, JumpUnless, JumpTable, Swap, Point, LoopBegin, LoopNext
+    KernelCall, LibraryCall, RaiseIf, Effect, Measure, Jump, JumpUnless, JumpTable, Swap, Point, LoopBegin, LoopNext
 ]
 
 #: A tree of arguments or results: ("leaf", i), ("none",), ("tuple", children), ("list", children),

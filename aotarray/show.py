@@ -36,7 +36,7 @@ def _lines(graph: Graph, title: str, indent: str = "") -> Iterator[str]:
         yield f"{text:<72}  # {node.where}" if node.where.line else text
         for name, inner in _inside(node):
             yield from _lines(inner, name, f"{indent}    ")
-    for relation, a, b, _ in graph.checks:
+    for relation, a, b, *_ in graph.checks:
         yield f"{indent}  require {a} {_RELATIONS[relation]} {b}"
     for k, argument in sorted(graph.written.items()):
         yield f"{indent}  {graph.input_names[argument]}[...] = {number[graph.outputs[k].number]}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import sizes
 from .errors import VerifyError
-from .graph import Graph, Node, axis_name, elementwise_dtype, has_effects, subgraphs
+from .graph import Graph, Node, axis_name, elementwise_dtype, has_effects, infer, size_names, subgraphs
 from .ops import OPS
 from .sizes import Dim
 from .types import ArrayType, is_supported
@@ -24,7 +24,7 @@ def verify(graph: Graph, simplified: bool = False, names: frozenset[str] = froze
     one object (each body of a loop or choice makes its own while it is traced). `names` are
     the sizes that a graph inside another one knows from there.
     """
-    known = _size_names(graph) | names
+    known = _size_names(graph) | names | graph.measured.keys()
     seen: dict[Any, Node] = {}
     live: set[int] = set()
     for node in graph.nodes():
@@ -56,6 +56,12 @@ def verify(graph: Graph, simplified: bool = False, names: frozenset[str] = froze
         )
         seen[key] = node
         _KINDS[node.op.kind](node, graph, known)
+        measured = size_names((node.shape, *node.params.values())) & graph.measured.keys()
+        _check(
+            node,
+            all(graph.measured[n] in node.measures and graph.measured[n].number in live for n in measured),
+            "it mentions a size before that is measured",
+        )
         for inner in subgraphs(node):
             verify(inner, simplified, known)
         if simplified:
@@ -74,6 +80,12 @@ def _size_names(graph: Graph) -> frozenset[str]:
     return frozenset(n for node in graph.inputs for dim in node.shape for n in sizes.names(dim))
 
 
+def _measured_inside(graph: Graph) -> frozenset[str]:
+    """The sizes that are measured in loops and choices."""
+    inner = [g for node in graph.nodes() for g in subgraphs(node)]
+    return frozenset().union(*(_measured_inside(g) | g.measured.keys() for g in inner))
+
+
 def _verify_interface(graph: Graph, known: frozenset[str]) -> None:
     if len(graph.inputs) != len(graph.input_names):
         raise VerifyError(f"{graph.name}: {len(graph.inputs)} inputs but {len(graph.input_names)} names")
@@ -82,10 +94,10 @@ def _verify_interface(graph: Graph, known: frozenset[str]) -> None:
     live = graph.nodes()
     for node in live:
         _check(node, has_effects(node) == (node in graph.effects), "it is among effects just if it has any")
-    for relation, a, b, _ in graph.checks:
+    for relation, a, b, *_ in graph.checks:
         if relation not in _RELATIONS:
             raise VerifyError(f"{graph.name}: no relation {relation} of sizes")
-        if not sizes.names(a) | sizes.names(b) <= known:
+        if not sizes.names(a) | sizes.names(b) <= known | _measured_inside(graph):
             raise VerifyError(f"{graph.name}: the check of {a} and {b} has a name that no argument defines")
 
 
@@ -344,6 +356,36 @@ def _put(node: Node, graph: Graph, known: frozenset[str]) -> None:
     _check(node, _types(positions) == [(np.dtype(np.int64), ())] * len(axes), "positions are int64 scalars")
 
 
+def _count(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    (mask,) = node.operands
+    _check(
+        node, mask.dtype == np.bool_ and len(mask.shape) > 0, "it counts the true elements of a bool array"
+    )
+    _check(
+        node,
+        node.type == infer(node.op, node.operands, node.params),
+        "it has a number for each block, and in all",
+    )
+
+
+def _measure(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    (value,) = node.operands
+    scalar = value.dtype == np.int64 and (not value.shape or value.op.name == "count")
+    _check(node, scalar, "a size is an int64 scalar, or what is counted")
+    _check(node, graph.measured.get(node.params["name"]) is node, "its name is that of another size")
+
+
+def _positions(node: Node, graph: Graph, known: frozenset[str]) -> None:
+    mask, counts = node.operands
+    _check(node, counts.op.name == "count" and counts.operands == (mask,), "it is told how many there are")
+    _check(node, 0 <= node.params["axis"] < len(mask.shape), f"there is no axis {node.params['axis']}")
+    length = graph.measured.get(str(node.params["length"]))
+    _check(node, length is None or length.operands == (counts,), "its length is how many there are")
+    _check(
+        node, node.type == infer(node.op, node.operands, node.params), "it has an int64 for each true element"
+    )
+
+
 def _library(node: Node, graph: Graph, known: frozenset[str]) -> None:
     if node.op.name != "call":
         same = len({o.dtype for o in node.operands} | {node.dtype}) == 1
@@ -359,7 +401,9 @@ def _library(node: Node, graph: Graph, known: frozenset[str]) -> None:
     _check(node, result == 0 or routine.returns == "several", f"{routine.name} has no result {result}")
     if routine.base >= 0:
         base = node.operands[routine.base]
-        _check(node, (base.dtype, base.shape) == (node.dtype, node.shape), "it has the type of what it changes")
+        _check(
+            node, (base.dtype, base.shape) == (node.dtype, node.shape), "it has the type of what it changes"
+        )
 
 
 def _effect(node: Node, graph: Graph, known: frozenset[str]) -> None:
@@ -373,15 +417,21 @@ def _effect(node: Node, graph: Graph, known: frozenset[str]) -> None:
 def _control(node: Node, graph: Graph, known: frozenset[str]) -> None:
     name, types = node.op.name, [(o.dtype, o.shape) for o in node.operands]
     if name == "branch":
-        _check(node, len(types) > 0 and types[0] == (np.dtype(np.int64), ()), "it is chosen by an int64 scalar")
+        _check(
+            node, len(types) > 0 and types[0] == (np.dtype(np.int64), ()), "it is chosen by an int64 scalar"
+        )
         for branch in node.params["branches"]:
             _takes(node, branch, types[1:])
-            _check(node, _types(branch.outputs) == _types(node.params["branches"][0].outputs), "branches differ")
+            _check(
+                node, _types(branch.outputs) == _types(node.params["branches"][0].outputs), "branches differ"
+            )
         return
     count: int = node.params["carried"]
     body: Graph = node.params["body"]
     if name == "while":
-        _check(node, _types(node.params["cond"].outputs) == [(np.dtype(bool), ())], "its condition is no bool")
+        _check(
+            node, _types(node.params["cond"].outputs) == [(np.dtype(bool), ())], "its condition is no bool"
+        )
         _takes(node, node.params["cond"], types)
         _takes(node, body, types)
         _check(node, _types(body.outputs) == types[:count], "a step changes the types of what is carried")
@@ -423,4 +473,5 @@ _KINDS: dict[str, Callable[[Node, Graph, frozenset[str]], None]] = {
     "leaf": _leaf, "elementwise": _elementwise, "view": _view, "reshape": _reshape, "reduce": _reduce,
     "argreduce": _argreduce, "scan": _scan, "gather": _gather, "concat": _concat, "update": _update, "put": _put,
     "library": _library, "control": _control, "result": _result, "effect": _effect,
+    "count": _count, "measure": _measure, "positions": _positions,
 }  # fmt: skip

@@ -13,6 +13,7 @@ from aotarray.compiler import source_of
 from aotarray.fusion.schedule import Plan
 from aotarray.program import (
     Buffer,
+    Check,
     Effect,
     Jump,
     JumpTable,
@@ -21,6 +22,7 @@ from aotarray.program import (
     LibraryCall,
     LoopBegin,
     LoopNext,
+    Measure,
     Point,
     Program,
     RaiseIf,
@@ -99,6 +101,8 @@ def run_plain(
                     raise kind(instruction.message.replace("{value}", str(status[1])))
             elif isinstance(instruction, Effect):
                 _effect(instruction, state)
+            elif isinstance(instruction, Measure):
+                state.measure(instruction)
             else:
                 at = _control(instruction, state.arrays, at)
     for array, buffer in zip(state.arrays, plan.program.buffers, strict=True):
@@ -190,22 +194,37 @@ class _State:
             np.asarray(a).astype(DTYPE_OF_CODE[p.dtype], copy=False)
             for a, p in zip(arguments, program.args, strict=True)
         ]
+        self.program = program
         self.slots: list[int] = []
         for op in program.slots:
             self.slots.append(self.size(op.op, op.a, op.b))
-        for check in program.checks:
+        self.check(program.checks)
+        self.constants = program.constants
+        self.arrays: list[Any] = []
+        late = {b for i in program.instructions if isinstance(i, Measure) for b in i.buffers}
+        for number, buffer in enumerate(program.buffers):
+            self.arrays.append(None if number in late else self.array(buffer))
+
+    def check(self, checks: Sequence[Check]) -> None:
+        for check in checks:
             a, b = self.slots[check.a], self.slots[check.b]
             if not {"eq": a == b, "ne": a != b, "ge": a >= b}[check.relation]:
-                raise ValueError(check.message.format(a=a, b=b))
-        self.constants = program.constants
-        self.arrays: list[np.ndarray] = []
-        for buffer in program.buffers:
-            self.arrays.append(self.array(buffer))
+                raise getattr(builtins, check.exception)(check.message.format(a=a, b=b))
+
+    def measure(self, ins: Measure) -> None:
+        if ins.slot >= 0:
+            self.slots[ins.slot] = int(np.ravel(self.arrays[ins.buffer])[-1])
+        for number, op in enumerate(self.program.slots):
+            if number > ins.slot >= 0 and op.op != "measured":
+                self.slots[number] = self.size(op.op, op.a, op.b)
+        self.check(ins.checks)
+        for number in ins.buffers:
+            self.arrays[number] = self.array(self.program.buffers[number])
 
     def size(self, op: str, a: int, b: int) -> int:
         if op == "dim":
             return self.given[a].shape[b]
-        if op == "const":
+        if op in ("const", "measured"):
             return a
         x, y = self.slots[a], self.slots[b]
         if op in ("floordiv", "mod"):

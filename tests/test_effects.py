@@ -292,10 +292,17 @@ def test_texts_that_do_not_fit_are_errors_of_the_trace(text, reason):
 def test_values_that_cannot_be_shown_are_refused():
     with pytest.raises(UnsupportedError, match="give them one by one"):
         aotarray.lower(lambda x: aotarray.debug.print("{x}", x=[x, x]), "f64[n]")
-    with pytest.raises(UnsupportedError, match="boolean mask"):
-        aotarray.lower(lambda x: aotarray.debug.print("{x}", x=x[x > 0]), "f64[n]")
-    with pytest.raises(UnsupportedError, match="boolean mask"):
-        aotarray.lower(lambda x: aotarray.check(x[x > 0] > 1), "f64[n]")
+
+
+def test_elements_found_are_shown_and_checked():
+    def f(x):
+        aotarray.debug.print("{v} {n}", v=x[x > 0], n=len(x[x > 1]))
+        aotarray.check(x[x > 0] > 0.5, "not {least}", least=x[x > 0].min())
+
+    compiled = aotarray.jit(f)
+    assert observed(lambda: compiled(np.array([3.0, -1, 1]))) == ("[3. 1.] 1\n", None)
+    printed, error = observed(lambda: compiled(np.array([0.25, -1])))
+    assert printed == "[0.25] 0\n" and "not 0.25" in str(error)
 
 
 def test_sizes_are_shown_as_ints():

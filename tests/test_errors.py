@@ -76,20 +76,21 @@ TRACING = {
     ),
     "arange": (lambda x: np.arange(x[0, 0]), ConcretizationError, r"np\.arange\(n\) \* step \+ start"),
     "eig": (lambda x: np.linalg.eig(x), UnsupportedError, r"numpy\.linalg\.eig of real values.*astype\(complex\)"),
-    "unique": (lambda x: np.unique(x), UnsupportedError, r"numpy\.unique is not supported.*outside"),
+    "unique rows": (lambda x: np.unique(x, axis=0), UnsupportedError, r"numpy\.unique along an axis .*outside"),
     "strings": (lambda x: np.char.upper(x), UnsupportedError, r"upper is not supported.*outside"),
     "random": (
         lambda x: x + np.random.rand(3),
         UnsupportedError,
         r"numpy\.random\.rand would draw once.*draw outside",
     ),
-    "mask": (lambda x: x[x > 1], UnsupportedError, r"size depends on values; use np\.where\(mask, x, 0\)"),
-    "mask length": (lambda x: len(x[x > 1]), UnsupportedError, r"or np\.count_nonzero\(mask\)"),
-    "two masks": (
-        lambda x: (x[x > 1] + x[x > 2]).sum(),
-        UnsupportedError,
-        r"whether they fit depends on values",
+    "mask length": (
+        lambda x: [x for _ in range(len(x[x > 1]))],
+        ConcretizationError,
+        r"size found0 is needed as a Python int \(range.*found at test_errors\.py:\d+\).*aotarray\.fori_loop",
     ),
+    "mask condition": (lambda x: x if len(x[x > 1]) else -x, ConcretizationError, r"found0 is needed by a condition"),
+    "mask comparison": (lambda x: x if len(x[x > 1]) > 2 else -x, ConcretizationError, r"aotarray\.cond chooses"),
+    "mask iteration": (lambda x: list(x[x > 1]), ConcretizationError, r"found0 is needed.*iteration"),
     "method": (lambda x: x.upper(), AttributeError, r"a traced array has no attribute 'upper'"),
     "shape=": (lambda x: setattr(x, "shape", (3, 2)), UnsupportedError, r"use x = x\.reshape\(shape\)"),
     "object array": (

@@ -38,7 +38,7 @@ GROUPS = {
     "shaping": "Shapes and views", "joining": "Joining and repeating", "selecting": "Indexing and selecting",
     "padding": "Padding", "products": "Products", "einsum": "einsum", "norms": "Norms",
     "linear_algebra": "Linear algebra", "transforms": "Transforms", "ordering": "Order, searching and counting",
-    "scatter": "Writing at positions",
+    "finding": "Elements found, distinct values, sets", "scatter": "Writing at positions",
 }  # fmt: skip
 #: what a rule takes less of than NumPy does, beside dtypes that no compiled function has
 LIMITS = (
@@ -46,14 +46,14 @@ LIMITS = (
     ("`pad`", "the modes `constant`, `edge`, `reflect`, `symmetric` and `wrap`"),
     ("`linalg.eig`, `linalg.eigvals`", "of complex values; the dtype of the result depends on values otherwise"),
     ("`linalg.lstsq`", "the residuals of matrices of full rank; raises where they are used and the rank is less"),
-    ("`bincount`", "with `minlength=`; raises where a value does not fit into so many bins"),
     ("`histogram`, `histogram2d`, `histogram_bin_edges`", "a number of bins, or edges; not the name of a rule"),
     ("`polyfit`", "a degree; not `full=` and `cov=`"),
     ("`ufunc.reduce`", "of add, multiply, maximum, minimum, logical_and, logical_or, logical_xor"),
     ("`ufunc.accumulate`", "of add and multiply"),
     ("`ufunc.reduceat`", "not supported: reshape and reduce"),
     ("`x[i] = v` with a traced integer `i`", "looks at the whole of `x`; `scan` stacks rows in place"),
-    ("`x[mask]`", "as an operand of reductions and assignments; its size depends on values otherwise"),
+    ("`unique`", "of all elements; not along an axis. `unique_values` sorts, where NumPy keeps an order of its own"),
+    ("`trim_zeros`", "of arrays with one axis"),
     (
         "`average`, `nanargmax`, `nanargmin`, indexing",
         "raise NumPy's errors only for elements that are computed",

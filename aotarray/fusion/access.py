@@ -32,6 +32,8 @@ def domain_of(node: Node) -> tuple[tuple[Dim, ...], tuple[int, ...]]:
         kept = [a for a, d in enumerate(shape) if d != 1]
         reduced = tuple(k for k, a in enumerate(kept) if a in node.params["axes"])
         return tuple(shape[a] for a in kept), reduced
+    if node.op.kind == "count":
+        return tuple(d for d in node.operands[0].shape if d != 1), ()
     return tuple(d for d in node.shape if d != 1), ()
 
 
@@ -102,7 +104,7 @@ def operand_uses(node: Node, index: Index) -> list[tuple[Node, Index]]:
             read.insert(axis, sizes.name(f"?{node.number}.{axis}"))
         x = node.operands[0]
         return [(x, settled(x, tuple(read))), *((o, indices) for o in node.operands[1:])]
-    if kind in ("reshape", "library", "control", "result", "effect"):
+    if kind in ("reshape", "library", "control", "result", "effect", "count", "measure", "positions"):
         return [(o, squeezed(o.shape)) for o in node.operands]
     return []
 

@@ -123,7 +123,7 @@ def element_loop(node: Node) -> ElementLoop | None:
         return None
     body: Graph = node.params["body"]
     nodes = body.nodes()
-    if len(nodes) > _LARGEST or any(n.op.kind not in _KINDS for n in nodes):
+    if len(nodes) > _LARGEST or body.checks or any(n.op.kind not in _KINDS for n in nodes):
         return None
     count = node.params["carried"]
     states: list[int] = []

@@ -16,7 +16,7 @@ from .partition import Group
 #: a float sum adds this many elements in vector order before joining them by compensated addition
 RUN = 512
 
-_LETTERS = ("i", "j", "k", "l", "p", "q", "r", "s")
+LETTERS = ("i", "j", "k", "l", "p", "q", "r", "s")
 
 
 class GroupLowering:
@@ -27,7 +27,7 @@ class GroupLowering:
     ) -> None:
         self.graph, self.group, self.nest, self.storage, self.roots = graph, group, nest, storage, roots
         self.variables = [
-            nest.fresh(_LETTERS[a] if a < len(_LETTERS) else f"i{a}") for a in range(len(group.domain))
+            nest.fresh(LETTERS[a] if a < len(LETTERS) else f"i{a}") for a in range(len(group.domain))
         ]
         self.index = tuple(sizes.name(v) for v in self.variables)
         self.folds = [r for r in group.roots if r.op.kind == "reduce"]

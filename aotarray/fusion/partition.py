@@ -37,6 +37,9 @@ LARGEST_REPEATED = 256
 #: blocks inside blocks that a value may be computed in
 DEEPEST_BRANCH = 12
 
+#: kinds of op whose values are always stored, or made by a group of their own
+_ROOTS = ("argreduce", "scan", "library", "control", "result", "effect", "count", "measure", "positions")
+
 #: the conditional blocks around a use, outermost first: (node, operand)
 Branch = tuple[tuple[int, int], ...]
 #: where a value is read: by which root, in which blocks, at which index
@@ -47,7 +50,7 @@ Use = tuple[int, Branch, Index]
 class Group:
     """Roots that share one loop nest over `domain`; `reduced` are the domain axes that are folded."""
 
-    kind: str  # "loop", "scan", "argreduce", "library", "alias", "control", "effect"
+    kind: str  # "loop", "scan", "argreduce", "library", "alias", "control", "effect", "count", "measure", "filter"
     domain: tuple[Dim, ...]
     reduced: tuple[int, ...] = ()
     roots: list[Node] = field(default_factory=list)
@@ -115,11 +118,9 @@ def find_roots(graph: Graph, nodes: Sequence[Node], also: Set[int] = frozenset()
     """The nodes that are stored, and `also` those given, decided from users to operands."""
     roots = {o.number for o in graph.outputs} | also
     for node in nodes:
-        if node.op.kind in ("argreduce", "scan", "library", "control", "result", "effect") or (
-            node.op.kind == "reduce" and not inlines_reduction(node)
-        ):
+        if node.op.kind in _ROOTS or (node.op.kind == "reduce" and not inlines_reduction(node)):
             roots.add(node.number)
-        if node.op.kind in ("library", "effect"):
+        if node.op.kind in ("library", "effect", "measure"):
             roots.update(o.number for o in node.operands)
         if node.op.kind == "control":
             roots.update(o.number for o in stored_operands(node))
@@ -153,7 +154,8 @@ def _in_branch(node: Node, operand: int, index: Index) -> bool:
         return operand == 1 or not reads_what_it_changes(node, index)
     if node.op.kind == "put":
         return operand < 2
-    return node.op.kind == "concat" or (node.op.kind == "gather" and operand == 0)
+    checked = node.op.kind == "gather" and "trusted" not in node.params
+    return node.op.kind == "concat" or (checked and operand == 0)
 
 
 def _spelled_once(uses: set[Use]) -> list[Use]:
@@ -198,7 +200,7 @@ def _may_raise(root: Node, roots: set[int]) -> bool:
     stack, seen = [root], {root.number}
     while stack:
         node = stack.pop()
-        if node.op.kind in ("gather", "put", "library", "control") or node.op.name == "guard":
+        if node.op.kind in ("gather", "put", "library", "control", "measure") or node.op.name == "guard":
             return True
         inner = [o for o in node.operands if o.number not in roots and o.number not in seen]
         seen.update(o.number for o in inner)
@@ -211,11 +213,12 @@ def _place(
 ) -> None:
     """Add a root to the last group that can take it, or to a new one, which runs after the groups `happened`."""
     found = accesses(node, roots)
-    needed = {group_of[a.node.number].number for a in found if a.node.number in group_of} | happened
+    before = [a.node for a in found] + measures_of(node, roots)
+    needed = {group_of[n.number].number for n in before if n.number in group_of} | happened
     candidate = _new_group(node, len(groups))
     if candidate.kind == "loop":
         for group in reversed(groups):
-            if group.kind == "loop" and _can_join(
+            if group.kind in ("loop", "filter") and _can_join(
                 node, candidate, group, found, needed, groups, group_of, roots
             ):
                 group.roots.append(node)
@@ -227,6 +230,12 @@ def _place(
     if node.op.name == "call":
         for group in groups:
             if group.kind == "library" and _is_same_call(group.roots[0], node):
+                group.roots.append(node)
+                group_of[node.number] = group
+                return
+    if node.op.kind == "positions":
+        for group in groups:
+            if group.kind == "filter" and group.roots[0].operands == node.operands:
                 group.roots.append(node)
                 group_of[node.number] = group
                 return
@@ -275,6 +284,21 @@ def _in_last_pass(node: Node, group: Group) -> bool:
     return not folds or not group.outer or folds <= {n.number for n in topological([node])}
 
 
+def measures_of(root: Node, roots: set[int]) -> list[Node]:
+    """What measures the sizes that computing a root mentions: its own, and those of what is computed in it."""
+    found: list[Node] = []
+    seen = {root.number}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        found += node.measures
+        for operand in node.operands:
+            if operand.number not in seen and operand.number not in roots and not is_buffer(operand):
+                seen.add(operand.number)
+                stack.append(operand)
+    return found
+
+
 def _is_same_call(a: Node, b: Node) -> bool:
     """True for two results of one call."""
     same = a.op is b.op and a.params.get("routine") == b.params.get("routine")
@@ -286,6 +310,7 @@ def _new_group(node: Node, number: int) -> Group:
     kind = {
         "library": "library", "reshape": "alias", "scan": "scan", "argreduce": "argreduce", "control": "control",
         "effect": "effect",
+        "count": "count", "measure": "measure", "positions": "filter",
     }.get(node.op.kind, "loop")  # fmt: skip
     return Group(kind, domain, reduced, number=number)
 
@@ -297,6 +322,8 @@ def _can_join(
     if any(_depends(groups[other], group.number, groups) for other in needed if other != group.number):
         return False
     inside = [a for a in found if group_of.get(a.node.number) is group]
+    if candidate.reduced and group.kind == "filter":
+        return False
     if not inside and not _shares_input(node, group, found, roots):
         return False
     if candidate.reduced:

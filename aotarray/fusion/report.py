@@ -15,6 +15,7 @@ from ..program import (
     LibraryCall,
     LoopBegin,
     LoopNext,
+    Measure,
     RaiseIf,
 )
 from ..sizes import Dim
@@ -40,6 +41,10 @@ def show_plan(plan: Plan) -> str:
         elif isinstance(instruction, Effect):
             what = f"raise {instruction.exception} unless" if instruction.exception else "print"
             lines += [f"{what}: {instruction.text}", ""]
+        elif isinstance(instruction, Measure):
+            made = ", ".join(_array(plan, plan.program.buffers[b]) for b in instruction.buffers)
+            size = f"measure {_names(plan).get(instruction.slot)}, and make {made or 'nothing'}"
+            lines += [size if instruction.slot >= 0 else "check sizes", ""]
         elif isinstance(instruction, LoopBegin):
             lines += ["for each number from lower to upper", ""]
         elif isinstance(instruction, LoopNext):
@@ -82,8 +87,13 @@ def _array(plan: Plan, buffer: Buffer) -> str:
 
 
 def _shape(plan: Plan, buffer: Buffer) -> list[Dim]:
-    names = {slot: dim for dim, slot in plan.sizes.items()}
+    names = _names(plan)
     return [names[d] for d in buffer.dims]
+
+
+def _names(plan: Plan) -> dict[int, Dim]:
+    """The size in each slot."""
+    return {slot: dim for dim, slot in plan.sizes.items()}
 
 
 def _traffic(plan: Plan, kernel: Kernel, buffers: list[Buffer]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from .. import sizes
 from ..errors import SpecError
-from ..graph import Graph, Node, subgraphs, topological
+from ..graph import Graph, Node, SizeCheck, size_names, subgraphs, topological
 from ..loops import Kernel
 from ..ops.names import RESERVED
 from ..program import (
@@ -19,6 +19,7 @@ from ..program import (
     Instruction,
     KernelCall,
     LibraryCall,
+    Measure,
     Point,
     Program,
     RaiseIf,
@@ -36,9 +37,11 @@ from .columns import ColumnLowering
 from .control import ControlLowering
 from .element_lowering import ElementLowering, WriteLowering
 from .elements import Owned, Write, element_loop
+from .filtering import CountLowering, FilterLowering
 from .group_lowering import GroupLowering
 from .joined import Joined
 from .maps import MapLowering
+from .measuring import Settling, measured_names
 from .nest import Nest, Storage
 from .order import follow_order
 from .panels import PanelLowering
@@ -71,6 +74,7 @@ class Slots:
     def __init__(self, graph: Graph) -> None:
         self.ops: list[SizeOp] = []
         self.numbers: dict[Dim, int] = {}
+        self.measured = measured_names(graph)
         self.checks: list[Check] = []
         first: dict[Dim, str] = {}
         extents: list[tuple[str, Dim, int]] = []
@@ -94,8 +98,11 @@ class Slots:
             if isinstance(dim, int):
                 message = f"{where} must have size {dim}, not {{b}}"
             self.checks.append(Check("eq", expected, slot, message))
-        for relation, a, b, message in graph.checks:
-            self.checks.append(Check(relation, self.slot(a), self.slot(b), message))  # type: ignore[arg-type]
+
+    def check(self, given: SizeCheck) -> Check:
+        """A check of sizes as one of slots."""
+        relation, a, b, message, exception = given
+        return Check(relation, self.slot(a), self.slot(b), message, exception)  # type: ignore[arg-type]
 
     def _add(self, op: SizeOp) -> int:
         self.ops.append(op)
@@ -127,6 +134,8 @@ class Slots:
     def _atom(self, atom: sizes.Atom) -> int:
         if isinstance(atom, str):
             size = sizes.name(atom)
+            if size not in self.numbers and atom in self.measured:
+                self.numbers[size] = self._add(SizeOp("measured", 0))
             if size not in self.numbers:
                 raise SpecError(
                     f"size {atom} is not the size of any argument: let it stand alone in one, as in f64[{atom}]"
@@ -138,10 +147,13 @@ class Slots:
 class Scheduler:
     """Builds the program of one graph; for a graph inside a loop, its part of the program of the `whole`."""
 
-    def __init__(self, graph: Graph, whole: Scheduler | None = None, writes: Sequence[ArgumentWrite] = ()) -> None:
-        self.graph = graph
+    def __init__(
+        self, graph: Graph, outer: Scheduler | None = None, writes: Sequence[ArgumentWrite] = ()
+    ) -> None:
+        whole: Scheduler | None = None if outer is None else outer.whole
+        self.graph: Graph = graph
         self.writes = writes
-        self.whole = whole or self
+        self.whole: Scheduler = whole or self
         self.storage: dict[int, Storage] = {}
         self.targets: dict[int, Storage] = {}  # inside a loop: where each output goes
         self.places: dict[int, list[Storage | None]] = {}  # of each loop or choice: where its results lie
@@ -156,8 +168,18 @@ class Scheduler:
             self.kernels: list[Kernel] = []
             self.instructions: list[Instruction] = []
             self.constants = bytearray()
-            self.array_names: set[str] = _size_names(graph) | RESERVED
+            self.array_names: set[str] = _size_names(graph) | self.slots.measured | RESERVED
+            self.scope: tuple[int, ...] = (0,)
+            self.buffer_scopes: list[tuple[int, ...]] = []
+            self.measure_scopes: dict[int, tuple[int, ...]] = {}
+            self.graphs = 1
+            self.checks: list[tuple[Check, tuple[int, ...]]] = []
         else:
+            assert outer is not None
+            self.scope = (*outer.scope, whole.graphs)
+            whole.graphs += 1
+            self.buffer_scopes, self.measure_scopes = whole.buffer_scopes, whole.measure_scopes
+            self.checks = whole.checks
             self.slots, self.buffers, self.kernels = whole.slots, whole.buffers, whole.kernels
             self.instructions, self.constants = whole.instructions, whole.constants
             self.array_names = whole.array_names
@@ -171,7 +193,7 @@ class Scheduler:
 
     def inside(self, graph: Graph, inputs: Sequence[Storage], outputs: Sequence[Storage]) -> None:
         """Add what a graph inside this one does, with its inputs and outputs at the given places."""
-        inner = Scheduler(graph, self.whole)
+        inner = Scheduler(graph, self)
         for node, place in zip(graph.inputs, inputs, strict=True):
             inner.storage[node.number] = place
         for node, place in zip(graph.outputs, outputs, strict=True):
@@ -180,6 +202,11 @@ class Scheduler:
 
     def fill(self) -> None:
         """Allocate what the graph stores, and add the instructions that compute it."""
+        own = [c for c in self.graph.checks if self.whole is self or size_names(c) & self.graph.measured.keys()]
+        known = [self.slots.check(c) for c in self.graph.checks if c not in own]
+        if known:
+            self.instructions.append(Measure(-1, -1, tuple(known)))
+        self.checks += [(self.slots.check(c), self.scope) for c in own]
         partitioned = partition(self.graph, self.writes)
         roots = partitioned.roots
         stored = self._stored(partitioned.groups, roots)
@@ -205,9 +232,12 @@ class Scheduler:
             if result in graph.inputs:
                 self.outputs[k] = self.storage[result.number].buffer
         follow_order(self.buffers, self.instructions)
+        instructions, checks = Settling(
+            self.instructions, self.slots.ops, self.buffers, self.checks, self.buffer_scopes, self.measure_scopes
+        ).settle()
         program = Program(
-            graph.name, self._arguments(), tuple(self.slots.ops), tuple(self.slots.checks), tuple(self.buffers),
-            tuple(self.instructions), tuple(self.outputs[k] for k in range(len(self.results))),
+            graph.name, self._arguments(), tuple(self.slots.ops), (*self.slots.checks, *checks), tuple(self.buffers),
+            tuple(instructions), tuple(self.outputs[k] for k in range(len(self.results))),
             tuple(k.name for k in self.kernels), bytes(self.constants),
         )  # fmt: skip
         return Plan(program, self.kernels, graph, self.slots.numbers, tuple(r.type for r in self.results))
@@ -237,6 +267,7 @@ class Scheduler:
 
     def _buffer(self, buffer: Buffer) -> int:
         self.buffers.append(buffer)
+        self.buffer_scopes.append(self.scope)
         return len(self.buffers) - 1
 
     def _dims(self, shape: Sequence[Dim]) -> tuple[int, ...]:
@@ -277,7 +308,7 @@ class Scheduler:
         if group.kind == "control":
             ControlLowering(self, group.roots[0]).allocate()
             return
-        if group.kind == "effect":
+        if group.kind in ("effect", "measure"):
             return
         group.members = list(group.roots)
         group.roots = [r for r in group.roots if r.number in stored or r.op.kind == "reduce"]
@@ -341,6 +372,12 @@ class Scheduler:
             return
         if group.kind == "library":
             self._library(group)
+            return
+        if group.kind == "measure":
+            (root,) = group.roots
+            slot = self.slots.slot(sizes.name(root.params["name"]))
+            self.measure_scopes[len(self.instructions)] = self.scope
+            self.instructions.append(Measure(slot, self.storage[root.operands[0].number].buffer))
             return
         if group.kind == "effect":
             self._effect(group.roots[0])
@@ -434,6 +471,10 @@ class Scheduler:
             return ScanLowering(*common)
         if group.kind == "argreduce":
             return ExtremeLowering(*common)
+        if group.kind == "count":
+            return CountLowering(*common, second=self._second(status))
+        if group.kind == "filter":
+            return FilterLowering(*common)
         if not group.reduced:
             return MapLowering(*common)
         if not group.outer:

@@ -15,6 +15,9 @@ import numpy as np
 
 from .special import SPECIAL
 
+#: elements of a mask that are counted together: fixed, and small enough for their positions to stay in cache
+COUNT_BLOCK = 2048
+
 #: Prices in units of one vectorised addition; the cost model of fusion and threading uses them.
 CHEAP, DIVISION, ELEMENTARY, HEAVY = 1, 4, 14, 30
 
@@ -31,8 +34,11 @@ class Op:
     reshape      the same elements in C order under another shape
     reduce       folds axes away;  argreduce: position of an extreme along one axis
     scan         running fold along one axis
-    gather, concat, update: data movement decided per element
+    gather, concat, update: data movement decided per element; a `trusted` gather needs no look at its positions
     put          its first operand with the second at positions, int64 scalars, along some axes
+    count        how many elements of a mask are true, before each of its blocks and in all (`COUNT_BLOCK`)
+    measure      gives a size its name: the scalar, or the last element of `count`, is that size from here on
+    positions    where a mask is true: the index along one of its axes, of each true element in order
     library      a call of a routine on whole arrays: matmul, or `call` of any `Routine`, of which the node is
                  one result
     control      a loop or a choice, with graphs among its parameters; `result` is one of its values
@@ -103,6 +109,9 @@ _op("gather",           "gather",    None)
 _op("concat",           "concat",    None, np.concatenate)
 _op("update",           "update",    2)
 _op("put",              "put",       None)
+_op("count",            "count",     1)
+_op("measure",          "measure",   1)
+_op("positions",        "positions", 2)
 _op("matmul",           "library",   2, np.matmul)
 _op("call",             "library",   None)
 _op("parameter",        "leaf",      0)

@@ -51,7 +51,7 @@ class _Needed:
         self.lead = 1 if node.op.name == "loop" else 0
         self.results = sorted(self.live)
         while True:
-            reached = {k for g in self.graphs for k in _inputs([*g.effects, *self.outputs(g)])}
+            reached = {k for g in self.graphs for k in _inputs([*g.effects, *g.checked, *self.outputs(g)])}
             also = {k for k in range(self.carried) if k + self.lead in reached and k not in self.results}
             if not also:
                 break
@@ -91,9 +91,9 @@ def _inputs(outputs: Sequence[Node]) -> set[int]:
 
 def _part(graph: Graph, inputs: Sequence[int], outputs: Sequence[Node]) -> Graph:
     """The graph with some of its inputs and outputs alone."""
-    new = Graph(graph.name, hints=graph.hints)
+    new = Graph(graph.name, checks=list(graph.checks), hints=graph.hints)
     made = {graph.inputs[k].number: new.input(graph.inputs[k].type, graph.input_names[k]) for k in inputs}
-    for node in topological([*graph.effects, *outputs]):
+    for node in topological([*graph.effects, *graph.checked, *outputs]):
         if node.number not in made:
             operands = [made[o.number] for o in node.operands]
             made[node.number] = new.apply(node.op.name, operands, node.where, node.type, **node.params)

@@ -17,6 +17,7 @@ from aotarray.program import (
     DTYPES,
     Arg,
     Buffer,
+    Check,
     Collapse,
     Effect,
     Instruction,
@@ -27,6 +28,7 @@ from aotarray.program import (
     LibraryCall,
     LoopBegin,
     LoopNext,
+    Measure,
     Point,
     Program,
     RaiseIf,
@@ -35,17 +37,17 @@ from aotarray.program import (
 )
 
 MAGIC = 0x3_544F41  # "AOT", format 3
-HEADER = 21  # words in `Header`
+HEADER = 22  # words in `Header`
 ITEMSIZE = dict(zip(DTYPES, (1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16), strict=True))
 
 _WEAK = ("", "bool", "int", "float", "complex")
-_SIZE_OPS = ("dim", "const", "add", "sub", "mul", "floordiv", "mod", "min", "max")
+_SIZE_OPS = ("dim", "const", "add", "sub", "mul", "floordiv", "mod", "min", "max", "measured")
 _RELATIONS = ("eq", "ne", "ge")
 _KINDS = ("arg", "out", "temp", "const", "alias")
 _EXCEPTIONS = ("IndexError", "ValueError", "ZeroDivisionError", "OverflowError", "LinAlgError")
 _RETURNS = ("nothing", "one", "several")
 _VALUES = ("operand", "result", "size", "none", "bool", "int", "str", "float", "all", "tuple")
-_KERNEL, _LIBRARY, _RAISE, _EFFECT, _JUMP, _UNLESS, _TABLE, _SWAP, _POINT, _BEGIN, _NEXT = range(11)
+_KERNEL, _LIBRARY, _RAISE, _EFFECT, _MEASURE, _JUMP, _UNLESS, _TABLE, _SWAP, _POINT, _BEGIN, _NEXT = range(12)
 _INSTRUCTION = 14  # words in `Instruction`
 
 
@@ -72,6 +74,7 @@ class _Writer:
         self.text = bytearray()
         self.texts: dict[str, int] = {}
         self.dense = _dense_buffers(program)
+        self.late = _late_buffers(program)
         self.strides_at: list[int] = []
         self.values = len(program.slots)
         for buffer in program.buffers:
@@ -83,7 +86,7 @@ class _Writer:
         tables = [
             _flat(self.arg(i, arg) for i, arg in enumerate(p.args)),
             _flat((_SIZE_OPS.index(op.op), op.a, op.b) for op in p.slots),
-            _flat((_RELATIONS.index(c.relation), c.a, c.b, self.string(c.message)) for c in p.checks),
+            _flat(self.check(c) for c in p.checks),
             _flat(self.buffer(i, buffer) for i, buffer in enumerate(p.buffers)),
             _flat(self.instruction(ins) for ins in p.instructions),
             list(p.outputs),
@@ -102,6 +105,7 @@ class _Writer:
             len(p.buffers), starts[3], len(p.instructions), starts[4], len(p.outputs), starts[5],
             len(p.kernels), len(p.constants), self.values,
             max((len(c.pointers) for c in calls), default=0), max((len(c.ints) for c in calls), default=0),
+            len(self.late),
         ]  # fmt: skip
         strings = [int.from_bytes(text[i : i + 8], "little", signed=True) for i in range(0, len(text), 8)]
         return header + self.pool + _flat(tables) + strings
@@ -125,12 +129,16 @@ class _Writer:
         weak = _WEAK.index(arg.weak)
         return self.string(arg.name), DTYPES.index(arg.dtype), arg.rank, weak, int(dense), int(arg.inout)
 
+    def check(self, check: Check) -> tuple[int, ...]:
+        exception = _EXCEPTIONS.index(check.exception)
+        return _RELATIONS.index(check.relation), check.a, check.b, self.string(check.message), exception
+
     def buffer(self, number: int, buffer: Buffer) -> tuple[int, ...]:
         index = _root(self.program, number) if buffer.kind == "alias" else buffer.index
         return (
             _KINDS.index(buffer.kind), DTYPES.index(buffer.dtype), len(buffer.dims), self.listed(buffer.dims),
             index, int(self.dense[number]), int(buffer.zero), self.strides_at[number],
-            len(buffer.like), self.listed(buffer.like),
+            len(buffer.like), self.listed(buffer.like), self.late.get(number, -1),
         )  # fmt: skip
 
     def instruction(self, ins: Instruction) -> list[int]:
@@ -150,9 +158,18 @@ class _Writer:
             values = self.listed(_flat((buffer, int(weak)) for buffer, weak in ins.values))
             exception = self.string(ins.exception) if ins.exception else -1
             row = [_EFFECT, ins.condition, exception, self.string(ins.text), len(ins.values), values]
+        elif isinstance(ins, Measure):
+            row = [_MEASURE, *self.measure(ins)]
         else:
             row = self.control(ins)
         return row + [0] * (_INSTRUCTION - len(row))
+
+    def measure(self, ins: Measure) -> list[int]:
+        makes_results = any(self.program.buffers[b].kind == "out" for b in ins.buffers)
+        return [
+            ins.slot, ins.buffer, len(ins.checks), self.listed(_flat(map(self.check, ins.checks))),
+            len(ins.buffers), self.listed(ins.buffers), len(ins.scratch), self.listed(ins.scratch), int(makes_results),
+        ]  # fmt: skip
 
     def control(self, ins: Jump | JumpUnless | JumpTable | Swap | Point | LoopBegin | LoopNext) -> list[int]:
         if isinstance(ins, Jump):
@@ -221,11 +238,27 @@ def _dense_buffers(program: Program) -> list[bool]:
     return dense
 
 
+def _late_buffers(program: Program) -> dict[int, int]:
+    """The buffers whose memory a `Measure` makes, numbered."""
+    late = {b for ins in program.instructions if isinstance(ins, Measure) for b in ins.buffers}
+    return {number: k for k, number in enumerate(sorted(late))}
+
+
+def _measured_slots(program: Program) -> list[bool]:
+    """Which slots depend on a measured size."""
+    found: list[bool] = []
+    for op in program.slots:
+        plain = op.op in ("dim", "const", "measured")
+        found.append(op.op == "measured" if plain else found[op.a] or found[op.b])
+    return found
+
+
 class _Verifier:
     """Raises ValueError unless everything that a program refers to exists."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.late = _late_buffers(program)
 
     def need(self, fine: bool, what: str) -> None:
         if not fine:
@@ -244,12 +277,17 @@ class _Verifier:
             if op.op == "dim":
                 self.inside([op.a], p.args, "slot of argument")
                 self.need(0 <= op.b < p.args[op.a].rank, f"slot {number} is of no axis of its argument")
-            elif op.op != "const":
+            elif op.op not in ("const", "measured"):
                 self.inside((op.a, op.b), p.slots[:number], f"slot {number} computed from slot")
         for check in p.checks:
             self.inside((check.a, check.b), p.slots, "check of slot")
+        measured = _measured_slots(p)
+        early = not any(measured[check.a] or measured[check.b] for check in p.checks)
+        self.need(early, "a check at the start is of a measured size")
         for number, buffer in enumerate(p.buffers):
             self.buffer(number, buffer)
+            known = number in self.late or not any(measured[d] for d in buffer.dims)
+            self.need(known, f"buffer {number} has a measured size, but no measure makes it")
         self.outputs()
         for ins in p.instructions:
             if isinstance(ins, KernelCall):
@@ -265,6 +303,8 @@ class _Verifier:
                 self.inside((buffer for buffer, _ in ins.values), p.buffers, "effect of buffer")
                 python = (p.buffers[buffer].dims for buffer, weak in ins.values if weak)
                 self.need(not any(python), "a Python number has axes")
+            elif isinstance(ins, Measure):
+                self.measure(ins)
             else:
                 self.control(ins)
 
@@ -290,6 +330,22 @@ class _Verifier:
             self.need(self.program.buffers[ins.counter].kind == "temp", "a counter is not a temporary")
             self.target(ins.end if isinstance(ins, LoopBegin) else ins.body)
 
+    def measure(self, ins: Measure) -> None:
+        p = self.program
+        slots = (*ins.scratch, *(s for c in ins.checks for s in (c.a, c.b)))
+        self.inside(slots, p.slots, "measure with slot")
+        self.inside(ins.buffers, p.buffers, "measure makes buffer")
+        kinds = {p.buffers[b].kind for b in ins.buffers}
+        self.need(kinds <= {"out", "temp", "alias"}, f"a measure makes {', '.join(sorted(kinds))}")
+        if ins.slot == -1:
+            return
+        self.inside([ins.slot], p.slots, "measure of slot")
+        self.inside([ins.buffer], p.buffers, "measure of buffer")
+        self.need(p.slots[ins.slot].op == "measured", f"slot {ins.slot} is not measured")
+        source = p.buffers[ins.buffer]
+        self.need(source.dtype == "i64" and len(source.dims) <= 1, "a measure needs i64 values in a row")
+        self.need(not source.dims or source.kind == "temp", "a measure needs a scalar, or a temporary")
+
     def target(self, target: int) -> None:
         count = len(self.program.instructions)
         self.need(0 <= target <= count, f"jump to instruction {target} of {count}")
@@ -309,14 +365,18 @@ class _Verifier:
         buffers = self.program.buffers
         self.inside((ins.buffer, ins.source), buffers, "point of buffer")
         alias, source = buffers[ins.buffer], buffers[ins.source]
-        self.need(alias.kind == "alias" and alias.dtype == source.dtype, f"buffer {ins.buffer} cannot be pointed")
+        self.need(
+            alias.kind == "alias" and alias.dtype == source.dtype, f"buffer {ins.buffer} cannot be pointed"
+        )
         self.need(
             _root(self.program, ins.buffer) == _root(self.program, ins.source),
             f"buffer {ins.buffer} is an alias of another buffer than {ins.source}",
         )
         if ins.counter != -1:
             self.scalar(ins.counter, "i64")
-            self.need(alias.dims == source.dims[1:] and len(source.dims) > 0, f"buffer {ins.buffer} is no row")
+            self.need(
+                alias.dims == source.dims[1:] and len(source.dims) > 0, f"buffer {ins.buffer} is no row"
+            )
 
     def buffer(self, number: int, buffer: Buffer) -> None:
         p = self.program
@@ -375,8 +435,12 @@ class _Verifier:
 
     def library(self, call: LibraryCall) -> None:
         p, routine = self.program, call.routine
-        self.inside((*call.operands, *(r for r in call.results if r != -1)), p.buffers, "library call of buffer")
-        self.need(-1 <= routine.base < len(call.operands), f"{routine.name} of a copy of operand {routine.base}")
+        self.inside(
+            (*call.operands, *(r for r in call.results if r != -1)), p.buffers, "library call of buffer"
+        )
+        self.need(
+            -1 <= routine.base < len(call.operands), f"{routine.name} of a copy of operand {routine.base}"
+        )
         self.need(all(a not in call.operands for a in call.results), f"{routine.name} writes into an operand")
         written = [0] if routine.base >= 0 else []
         for value in routine.values():
@@ -388,7 +452,9 @@ class _Verifier:
             elif value[0] == "result":
                 written.append(value[1])
         self.inside(written, call.results, f"{routine.name} writes result")
-        self.need(all(call.results[k] != -1 for k in written), f"{routine.name} writes a result that is not there")
+        self.need(
+            all(call.results[k] != -1 for k in written), f"{routine.name} writes a result that is not there"
+        )
         self.need(routine.returns != "one" or len(call.results) == 1, f"{routine.name} gives one result")
 
     def collapse(self, collapse: Collapse, ints: Sequence[object]) -> None:

@@ -66,12 +66,16 @@ typedef struct {
     int64_t n_instructions, instructions_at, n_outputs, outputs_at, n_kernels, n_constants;
     int64_t n_values;                  /* slots, then the strides of every buffer */
     int64_t max_pointers, max_ints;    /* over all kernel calls */
+    int64_t n_late;                    /* buffers whose memory a measure makes */
 } Header;
 
 typedef struct { int64_t name, dtype, rank, weak, dense, inout; } Arg;
 typedef struct { int64_t op, a, b; } SizeOp;
-typedef struct { int64_t relation, a, b, message; } Check;
-typedef struct { int64_t kind, dtype, rank, dims_at, index, dense, zero, strides_at, n_like, like_at; } Buffer;
+typedef struct { int64_t relation, a, b, message, exception; } Check;
+typedef struct {
+    int64_t kind, dtype, rank, dims_at, index, dense, zero, strides_at, n_like, like_at;
+    int64_t late; /* number among the buffers that a measure makes; -1: known at entry */
+} Buffer;
 typedef struct {
     int64_t kind;
     union {
@@ -84,6 +88,9 @@ typedef struct {
         } library;
         struct { int64_t buffer, exception, message; } raise;
         struct { int64_t condition, exception, text, n_values, values_at; } effect;
+        struct {
+            int64_t slot, buffer, n_checks, checks_at, n_buffers, buffers_at, n_scratch, scratch_at, makes_results;
+        } measure;
         struct { int64_t target; } jump;
         struct { int64_t buffer, target; } unless;
         struct { int64_t buffer, n_targets, targets_at; } table;
@@ -93,10 +100,13 @@ typedef struct {
     } u;
 } Instruction;
 
-enum { SIZE_DIM, SIZE_CONST, SIZE_ADD, SIZE_SUB, SIZE_MUL, SIZE_FLOORDIV, SIZE_MOD, SIZE_LESSER, SIZE_GREATER };
+enum { SIZE_DIM, SIZE_CONST, SIZE_ADD, SIZE_SUB, SIZE_MUL, SIZE_FLOORDIV, SIZE_MOD, SIZE_LESSER, SIZE_GREATER, SIZE_MEASURED };
 enum { CHECK_EQ, CHECK_NE, CHECK_GE };
 enum { BUFFER_ARG, BUFFER_OUT, BUFFER_TEMP, BUFFER_CONST, BUFFER_ALIAS };
-enum { RUN_KERNEL, RUN_LIBRARY, RUN_RAISE, RUN_EFFECT, RUN_JUMP, RUN_UNLESS, RUN_TABLE, RUN_SWAP, RUN_POINT, RUN_BEGIN, RUN_NEXT };
+enum {
+    RUN_KERNEL, RUN_LIBRARY, RUN_RAISE, RUN_EFFECT, RUN_MEASURE,
+    RUN_JUMP, RUN_UNLESS, RUN_TABLE, RUN_SWAP, RUN_POINT, RUN_BEGIN, RUN_NEXT /* these never need the GIL */
+};
 enum { RETURNS_NOTHING, RETURNS_ONE, RETURNS_SEVERAL };
 enum { OF_OPERAND, OF_RESULT, OF_SIZE, OF_NONE, OF_BOOL, OF_INT, OF_STR, OF_FLOAT, OF_ALL, OF_TUPLE };
 enum { B1, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128, DTYPES };
@@ -949,8 +959,8 @@ static Block new_block(size_t bytes)
     return (Block){base + before, size};
 }
 
-/* The kept block that fits best with no more than a quarter to spare, else a new one. */
-static int take_block(size_t bytes, Block *block)
+/* The kept block that fits best with no more than a quarter to spare, else a new one; 0 when there is no memory. */
+static int find_block(size_t bytes, Block *block)
 {
     int best = -1;
     pthread_mutex_lock(&memory.lock);
@@ -960,10 +970,15 @@ static int take_block(size_t bytes, Block *block)
     }
     if (best >= 0) *block = unkeep(best);
     pthread_mutex_unlock(&memory.lock);
-    if (best >= 0) return 0;
+    if (best >= 0) return 1;
     *block = new_block(bytes);
     if (!block->data && trim_blocks()) *block = new_block(bytes);
-    if (block->data) return 0;
+    return block->data != NULL;
+}
+
+static int take_block(size_t bytes, Block *block)
+{
+    if (find_block(bytes, block)) return 0;
     PyErr_NoMemory();
     return -1;
 }
@@ -1053,6 +1068,10 @@ typedef struct {
     void *scratch;
     void *heap, *arena;           /* allocations, when the space below is too small */
     Block block;                  /* in place of the arena, when that is large */
+    Block *late;                  /* of the buffers that measures make, or no data */
+    Block late_scratch;           /* when a measure found the scratch memory too small */
+    size_t scratch_bytes;
+    PyObject *const *outs;        /* the caller's, or NULL */
     _Alignas(LINE) char space[FRAME_BYTES];
     _Alignas(LINE) char small_arena[ARENA_BYTES];
 } Frame;
@@ -1060,10 +1079,10 @@ typedef struct {
 static int frame_open(Frame *f, const Program *p, Leaf *leaves)
 {
     const Header *h = p->head;
-    size_t words = (size_t)(h->n_values + h->n_buffers + 2 * h->n_outputs + h->max_pointers + h->max_ints);
+    size_t words = (size_t)(h->n_values + h->n_buffers + 2 * h->n_outputs + h->max_pointers + h->max_ints + 2 * h->n_late);
     f->program = p;
     f->leaves = leaves;
-    f->scratch = f->heap = f->arena = f->block.data = NULL;
+    f->scratch = f->heap = f->arena = f->block.data = f->late_scratch.data = NULL;
     int64_t *at = (int64_t *)f->space;
     if (words * 8 > sizeof f->space && !(at = f->heap = malloc(words * 8))) {
         PyErr_NoMemory();
@@ -1075,8 +1094,30 @@ static int frame_open(Frame *f, const Program *p, Leaf *leaves)
     f->kernel_pointers = (void **)(at += h->n_buffers);
     f->results = (PyObject **)(at += h->max_pointers);
     f->temps = f->results + h->n_outputs;
-    memset(f->results, 0, 2 * (size_t)h->n_outputs * sizeof *f->results);
+    f->late = (Block *)(f->temps + h->n_outputs);
+    memset(f->results, 0, 2 * (size_t)h->n_outputs * sizeof *f->results + (size_t)h->n_late * sizeof *f->late);
     return 0;
+}
+
+/* A block that measures make, of whatever size. */
+static void drop_block(Block block)
+{
+    if (!block.data) return;
+    if (block.size >= LARGE_BYTES) give_block(block);
+    else free(block.data);
+}
+
+/* Makes room in a block, with what it held lost; 0 when there is no memory. It does not hold on to much more. */
+static int fit_block(Block *block, size_t bytes)
+{
+    if (block->data && block->size >= bytes && (block->size < LARGE_BYTES || block->size / 4 <= bytes)) return 1;
+    drop_block(*block);
+    *block = (Block){NULL, 0};
+    size_t size = LINE;
+    while (size < bytes) size *= 2;
+    if (size >= LARGE_BYTES) return find_block(bytes < LARGE_BYTES ? LARGE_BYTES : bytes, block);
+    *block = (Block){aligned_alloc(LINE, size), size};
+    return block->data != NULL;
 }
 
 static void frame_close(Frame *f)
@@ -1086,6 +1127,8 @@ static void frame_close(Frame *f)
         Py_XDECREF(f->temps[i]);
     }
     if (f->block.data) give_block(f->block);
+    for (int64_t i = 0; i < f->program->head->n_late; i++) drop_block(f->late[i]);
+    drop_block(f->late_scratch);
     free(f->arena);
     free(f->heap);
 }
@@ -1100,7 +1143,7 @@ static int64_t floor_divide(int64_t a, int64_t b)
 static int64_t size_value(const SizeOp *op, const int64_t *slots, const Leaf *leaves)
 {
     if (op->op == SIZE_DIM) return leaves[op->a].shape[op->b];
-    if (op->op == SIZE_CONST) return op->a;
+    if (op->op == SIZE_CONST || op->op == SIZE_MEASURED) return op->a;
     int64_t a = slots[op->a], b = slots[op->b];
     switch (op->op) {
     case SIZE_ADD: return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -1113,18 +1156,21 @@ static int64_t size_value(const SizeOp *op, const int64_t *slots, const Leaf *le
     }
 }
 
+static const Check *failed_check(const int64_t *values, const Check *checks, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        int64_t a = values[checks[i].a], b = values[checks[i].b];
+        if (!(checks[i].relation == CHECK_EQ ? a == b : checks[i].relation == CHECK_NE ? a != b : a >= b)) return &checks[i];
+    }
+    return NULL;
+}
+
 /* Computes the slots; returns the first check that does not hold, or NULL. */
 static const Check *frame_sizes(Frame *f)
 {
     const Program *p = f->program;
-    int64_t *v = f->values;
-    for (int64_t i = 0; i < p->head->n_slots; i++) v[i] = size_value(&p->slots[i], v, f->leaves);
-    for (int64_t i = 0; i < p->head->n_checks; i++) {
-        const Check *c = &p->checks[i];
-        int64_t a = v[c->a], b = v[c->b];
-        if (!(c->relation == CHECK_EQ ? a == b : c->relation == CHECK_NE ? a != b : a >= b)) return c;
-    }
-    return NULL;
+    for (int64_t i = 0; i < p->head->n_slots; i++) f->values[i] = size_value(&p->slots[i], f->values, f->leaves);
+    return failed_check(f->values, p->checks, p->head->n_checks);
 }
 
 static void frame_dense_strides(Frame *f, const Buffer *b)
@@ -1137,25 +1183,28 @@ static void frame_dense_strides(Frame *f, const Buffer *b)
     }
 }
 
-/* Bytes of a buffer; -1 with an exception when sizes are negative or too large. */
-static int64_t frame_bytes(const Frame *f, const Buffer *b)
+/* Bytes of a buffer; -1 when sizes are negative, -2 when they are too large. */
+static int64_t count_bytes(const Frame *f, const Buffer *b)
 {
     const int64_t *dims = LIST(f->program, b->dims_at);
     int64_t bytes = dtypes[b->dtype].size;
     int empty = 0;
     for (int64_t d = 0; d < b->rank; d++) {
         int64_t n = f->values[dims[d]];
-        if (n < 0) {
-            PyErr_SetString(PyExc_ValueError, "negative dimensions are not allowed");
-            return -1;
-        }
+        if (n < 0) return -1;
         if (n == 0) empty = 1;
-        else if (__builtin_mul_overflow(bytes, n, &bytes) || bytes > PY_SSIZE_T_MAX / 2) {
-            PyErr_NoMemory();
-            return -1;
-        }
+        else if (__builtin_mul_overflow(bytes, n, &bytes) || bytes > PY_SSIZE_T_MAX / 2) return -2;
     }
     return empty ? 0 : bytes;
+}
+
+/* The same, with an exception. */
+static int64_t frame_bytes(const Frame *f, const Buffer *b)
+{
+    int64_t bytes = count_bytes(f, b);
+    if (bytes == -1) PyErr_SetString(PyExc_ValueError, "negative dimensions are not allowed");
+    if (bytes == -2) PyErr_NoMemory();
+    return bytes < 0 ? -1 : bytes;
 }
 
 /* Whether two arrays surely share no element, from the bytes between their first and last. */
@@ -1291,13 +1340,14 @@ static PyObject *new_array(const Frame *f, const Buffer *b, PyObject *type, int 
     return array;
 }
 
-/* Whether the caller's output number `number` shares memory with an argument or an output before it. */
+/* Whether the caller's output number `number` shares memory with an argument or an output that is there already. */
 static int is_shared(const Frame *f, const Leaf *out, int64_t number)
 {
     int shared = 0;
     for (int64_t i = 0; i < f->program->head->n_args && !shared; i++)
         shared = f->leaves[i].kind == LEAF_ARRAY && !leaves_are_apart(out, &f->leaves[i]);
-    for (int64_t i = 0; i < number && !shared; i++) {
+    for (int64_t i = 0; i < f->program->head->n_outputs && !shared; i++) {
+        if (i == number || !f->results[i]) continue;
         Leaf other;
         leaf_read(&other, f->results[i]);
         shared = other.kind == LEAF_ARRAY && !leaves_are_apart(out, &other);
@@ -1358,35 +1408,41 @@ static int bind_given_out(Frame *f, int64_t number, PyObject *object)
     return rc;
 }
 
-static int bind_outs(Frame *f, PyObject *const *outs)
+static int bind_out(Frame *f, int64_t i)
 {
     const Program *p = f->program;
-    for (int64_t i = 0; i < p->head->n_outputs; i++) {
-        const Buffer *b = &p->buffers[p->outputs[i]];
-        PyObject *fresh;
-        int fortran = 0;
-        if (outs && outs[i] && outs[i] != Py_None) {
-            if (bind_given_out(f, i, outs[i]) < 0) return -1;
-            if (!(fresh = f->temps[i]) || b->kind == BUFFER_ARG) continue;
-        } else if (b->kind == BUFFER_ARG) { /* an inout argument, returned */
-            f->results[i] = Py_NewRef(f->leaves[b->index].object);
-            continue;
-        } else {
-            fortran = follows_fortran(f, b);
-            if (!(fresh = f->results[i] = new_array(f, b, p->result_type, fortran))) return -1;
-        }
-        Leaf made;
-        leaf_read(&made, fresh);
-        f->pointers[p->outputs[i]] = made.kind == LEAF_ARRAY ? made.data : NULL;
-        if (fortran && made.kind == LEAF_ARRAY)
-            for (int d = 0; d < b->rank; d++) f->values[b->strides_at + d] = leaf_stride(&made, d);
-        else frame_dense_strides(f, b);
-        leaf_close(&made);
-        if (made.kind != LEAF_ARRAY) {
-            PyErr_SetString(PyExc_RuntimeError, "the result type did not make a readable array");
-            return -1;
-        }
+    const Buffer *b = &p->buffers[p->outputs[i]];
+    PyObject *fresh;
+    int fortran = 0;
+    Py_CLEAR(f->results[i]);
+    Py_CLEAR(f->temps[i]);
+    if (f->outs && f->outs[i] && f->outs[i] != Py_None) {
+        if (bind_given_out(f, i, f->outs[i]) < 0) return -1;
+        if (!(fresh = f->temps[i]) || b->kind == BUFFER_ARG) return 0;
+    } else if (b->kind == BUFFER_ARG) { /* an inout argument, returned */
+        f->results[i] = Py_NewRef(f->leaves[b->index].object);
+        return 0;
+    } else {
+        fortran = follows_fortran(f, b);
+        if (!(fresh = f->results[i] = new_array(f, b, p->result_type, fortran))) return -1;
     }
+    Leaf made;
+    leaf_read(&made, fresh);
+    f->pointers[p->outputs[i]] = made.kind == LEAF_ARRAY ? made.data : NULL;
+    if (fortran && made.kind == LEAF_ARRAY)
+        for (int d = 0; d < b->rank; d++) f->values[b->strides_at + d] = leaf_stride(&made, d);
+    else frame_dense_strides(f, b);
+    leaf_close(&made);
+    if (made.kind == LEAF_ARRAY) return 0;
+    PyErr_SetString(PyExc_RuntimeError, "the result type did not make a readable array");
+    return -1;
+}
+
+static int bind_outs(Frame *f)
+{
+    const Program *p = f->program;
+    for (int64_t i = 0; i < p->head->n_outputs; i++)
+        if (p->buffers[p->outputs[i]].late < 0 && bind_out(f, i) < 0) return -1;
     return 0;
 }
 
@@ -1397,7 +1453,7 @@ static int bind_memory(Frame *f)
     int64_t total = 0, scratch = 0;
     for (int64_t i = 0; i < p->head->n_buffers; i++) {
         const Buffer *b = &p->buffers[i];
-        if (b->kind == BUFFER_ARG || b->kind == BUFFER_OUT) continue;
+        if (b->kind == BUFFER_ARG || b->kind == BUFFER_OUT || b->late >= 0) continue;
         frame_dense_strides(f, b);
         if (b->kind == BUFFER_CONST) f->pointers[i] = (char *)p->constants + b->index;
         if (b->kind != BUFFER_TEMP) continue;
@@ -1427,13 +1483,15 @@ static int bind_memory(Frame *f)
         return -1;
     }
     f->scratch = arena + total;
+    f->scratch_bytes = (size_t)scratch;
     for (int64_t i = 0; i < p->head->n_buffers; i++) {
         const Buffer *b = &p->buffers[i];
+        if (b->late >= 0) continue;
         if (b->kind == BUFFER_TEMP) f->pointers[i] = arena + (intptr_t)f->pointers[i];
         if (b->kind == BUFFER_ALIAS) f->pointers[i] = NULL;
     }
     for (int64_t i = 0; i < p->head->n_buffers; i++)
-        if (p->buffers[i].kind == BUFFER_ALIAS) f->pointers[i] = f->pointers[p->buffers[i].index];
+        if (p->buffers[i].kind == BUFFER_ALIAS && p->buffers[i].late < 0) f->pointers[i] = f->pointers[p->buffers[i].index];
     return 0;
 }
 
@@ -1691,6 +1749,16 @@ end:
     return rc;
 }
 
+/* Raises one of the exceptions that encode.py lists, unless there is no message because another was raised. */
+static void raise_exception(int64_t number, PyObject *message)
+{
+    PyObject *kinds[] = {PyExc_IndexError, PyExc_ValueError, PyExc_ZeroDivisionError, PyExc_OverflowError, NULL};
+    PyObject *kind = Py_XNewRef(kinds[number]);
+    if (!kind) kind = find_routine("linalg.LinAlgError");
+    if (message && kind) PyErr_SetObject(kind, message);
+    Py_XDECREF(kind);
+}
+
 static int run_raise(const Frame *f, const Instruction *ins)
 {
     const int64_t *flag = f->pointers[ins->u.raise.buffer];
@@ -1698,11 +1766,7 @@ static int run_raise(const Frame *f, const Instruction *ins)
     const Buffer *b = &f->program->buffers[ins->u.raise.buffer];
     int64_t words = frame_bytes(f, b) / 8;
     PyObject *message = fill_message(TEXT(f->program, ins->u.raise.message), flag[words > 1], words > 2 ? flag[2] : 0);
-    PyObject *kinds[] = {PyExc_IndexError, PyExc_ValueError, PyExc_ZeroDivisionError, PyExc_OverflowError, NULL}; /* as in encode.py */
-    PyObject *kind = Py_XNewRef(kinds[ins->u.raise.exception]);
-    if (!kind) kind = find_routine("linalg.LinAlgError");
-    if (message && kind) PyErr_SetObject(kind, message);
-    Py_XDECREF(kind);
+    raise_exception(ins->u.raise.exception, message);
     Py_XDECREF(message);
     return -1;
 }
@@ -1747,6 +1811,85 @@ end:;
     PyObject *held[] = {values, builtins, text, format, filled, target, done};
     for (int i = 0; i < COUNT(held); i++) Py_XDECREF(held[i]);
     return rc;
+}
+
+static void raise_failed_check(const Frame *f, const Check *check)
+{
+    PyObject *message = fill_message(TEXT(f->program, check->message), f->values[check->a], f->values[check->b]);
+    raise_exception(check->exception, message);
+    Py_XDECREF(message);
+}
+
+/* Memory for a temporary or an alias whose sizes are known now. 0 when that cannot be. */
+static int fit_late(Frame *f, int64_t number)
+{
+    const Buffer *b = &f->program->buffers[number];
+    int64_t bytes = count_bytes(f, b);
+    if (bytes < 0) return 0;
+    if (b->kind == BUFFER_TEMP) {
+        if (!fit_block(&f->late[b->late], (size_t)bytes)) return 0;
+        f->pointers[number] = f->late[b->late].data;
+    } else {
+        f->pointers[number] = f->pointers[b->index];
+    }
+    frame_dense_strides(f, b);
+    return 1;
+}
+
+/* Gives a measured size and the slots that follow from it their values. */
+static void measure_sizes(Frame *f, const Instruction *ins)
+{
+    const Program *p = f->program;
+    const Buffer *source = &p->buffers[ins->u.measure.buffer];
+    const int64_t *data = f->pointers[ins->u.measure.buffer];
+    int64_t count = source->rank ? f->values[LIST(p, source->dims_at)[0]] : 1;
+    f->values[ins->u.measure.slot] = data[count - 1];
+    for (int64_t i = ins->u.measure.slot + 1; i < p->head->n_slots; i++)
+        if (p->slots[i].op != SIZE_MEASURED) f->values[i] = size_value(&p->slots[i], f->values, f->leaves);
+}
+
+/* What follows from a measured size, as far as that goes without the GIL: memory for temporaries and scratch.
+ * 0 when an exception has to be raised, which `finish_measure` does. */
+static int run_measure(Frame *f, const Instruction *ins)
+{
+    const Program *p = f->program;
+    const int64_t *buffers = LIST(p, ins->u.measure.buffers_at), *scratch = LIST(p, ins->u.measure.scratch_at);
+    if (ins->u.measure.slot >= 0) measure_sizes(f, ins);
+    if (failed_check(f->values, (const Check *)LIST(p, ins->u.measure.checks_at), ins->u.measure.n_checks)) return 0;
+    for (int64_t i = 0; i < ins->u.measure.n_buffers; i++)
+        if (p->buffers[buffers[i]].kind == BUFFER_TEMP && !fit_late(f, buffers[i])) return 0;
+    for (int64_t i = 0; i < ins->u.measure.n_scratch; i++) {
+        int64_t bytes = f->values[scratch[i]];
+        if (bytes <= (int64_t)f->scratch_bytes) continue;
+        if (bytes > PY_SSIZE_T_MAX / 4 || !fit_block(&f->late_scratch, (size_t)bytes)) return 0;
+        f->scratch = f->late_scratch.data;
+        f->scratch_bytes = (size_t)bytes;
+    }
+    return 1;
+}
+
+/* Results, and exceptions; then aliases, also of results. */
+static int finish_measure(Frame *f, const Instruction *ins, int done)
+{
+    const Program *p = f->program;
+    const int64_t *buffers = LIST(p, ins->u.measure.buffers_at);
+    if (!done) {
+        const Check *failed = failed_check(f->values, (const Check *)LIST(p, ins->u.measure.checks_at), ins->u.measure.n_checks);
+        if (failed) raise_failed_check(f, failed);
+        for (int64_t i = 0; i < ins->u.measure.n_buffers && !PyErr_Occurred(); i++) frame_bytes(f, &p->buffers[buffers[i]]);
+        if (!PyErr_Occurred()) PyErr_NoMemory();
+        return -1;
+    }
+    for (int64_t i = 0; i < ins->u.measure.n_buffers; i++)
+        if (p->buffers[buffers[i]].kind == BUFFER_OUT && bind_out(f, p->buffers[buffers[i]].index) < 0) return -1;
+    return 0;
+}
+
+static void point_aliases(Frame *f, const Instruction *ins)
+{
+    const int64_t *buffers = LIST(f->program, ins->u.measure.buffers_at);
+    for (int64_t i = 0; i < ins->u.measure.n_buffers; i++)
+        if (f->program->buffers[buffers[i]].kind == BUFFER_ALIAS) fit_late(f, buffers[i]);
 }
 
 /* The memory of a source, or of one of its rows. */
@@ -1844,12 +1987,23 @@ static int run_instructions(Frame *f)
             continue;
         }
         i++;
+        int measured = ins->kind == RUN_MEASURE && run_measure(f, ins);
+        if (measured && !ins->u.measure.makes_results) {
+            point_aliases(f, ins);
+            continue;
+        }
         if (ins->kind == RUN_RAISE && !*(const int64_t *)f->pointers[ins->u.raise.buffer]) continue;
         if (ins->kind == RUN_EFFECT && effect_is_idle(f, ins)) continue;
         if (released) PyEval_RestoreThread(released);
         released = NULL;
         held = 0;
-        rc = ins->kind == RUN_LIBRARY ? run_library(f, ins) : ins->kind == RUN_RAISE ? run_raise(f, ins) : run_effect(f, ins);
+        switch (ins->kind) {
+        case RUN_LIBRARY: rc = run_library(f, ins); break;
+        case RUN_EFFECT: rc = run_effect(f, ins); break;
+        case RUN_MEASURE: rc = finish_measure(f, ins, measured); break;
+        default: rc = run_raise(f, ins);
+        }
+        if (measured) point_aliases(f, ins);
     }
     if (released) PyEval_RestoreThread(released);
     return rc;
@@ -1872,7 +2026,8 @@ static int copy_temps(Frame *f)
 /* Runs a program whose leaves fit and whose sizes are computed; f->results then hold the outputs. */
 static int frame_run(Frame *f, PyObject *const *outs)
 {
-    if (bind_args(f) < 0 || bind_outs(f, outs) < 0 || bind_memory(f) < 0) return -1;
+    f->outs = outs;
+    if (bind_args(f) < 0 || bind_outs(f) < 0 || bind_memory(f) < 0) return -1;
     if (run_instructions(f) < 0) return -1;
     return copy_temps(f);
 }
@@ -2220,13 +2375,6 @@ static PyObject *frame_take_tuple(Frame *f)
     for (int64_t i = 0; results && i < f->program->head->n_outputs; i++)
         if (PyTuple_SetItem(results, i, frame_take(f, i)) < 0) Py_CLEAR(results);
     return results;
-}
-
-static void raise_failed_check(const Frame *f, const Check *check)
-{
-    PyObject *message = fill_message(TEXT(f->program, check->message), f->values[check->a], f->values[check->b]);
-    if (message) PyErr_SetObject(PyExc_ValueError, message);
-    Py_XDECREF(message);
 }
 
 /* Raises the reason why leaves_fit said no. */

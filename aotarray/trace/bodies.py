@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import LeakError
-from ..graph import Graph, Node, SourceLine, has_effects, subgraphs, topological
+from ..graph import Graph, Node, SizeCheck, SourceLine, has_effects, size_names, subgraphs, topological
 from ..sizes import Dim
 from ..types import ArrayType
 from . import promote
@@ -40,6 +40,8 @@ class Body:
     structure: Structure
     #: what the body does, in order
     effects: list[Node]
+    #: what must hold of sizes that are measured, in it or before, just where it runs
+    checks: list[SizeCheck]
     #: by the number of a parameter: the node outside that it always stands for
     same: dict[int, Node] = field(default_factory=dict)
 
@@ -47,6 +49,7 @@ class Body:
 def run(trace: Trace, types: Sequence[ArrayType], function: Callable[[Sequence[Tracer]], Any]) -> Body:
     """Call `function` with parameters of the given types."""
     where = here()
+    before = len(trace.graph.checks)
     with trace.body() as number:
         nodes = [
             trace.graph.apply("parameter", (), where, kind, body=number, index=k)
@@ -56,7 +59,16 @@ def run(trace: Trace, types: Sequence[ArrayType], function: Callable[[Sequence[T
         structure = flatten(function([Tracer.of(trace, n) for n in nodes]), leaves)
         outputs = [promote.node_of(trace, v) for v in leaves]
         effects = trace.effects[-1]
-    return Body(number, where, nodes, outputs, structure, effects)
+    checks = [c for c in trace.graph.checks[before:] if trace.is_measured(c[1] - c[2])]
+    trace.graph.checks[before:] = [c for c in trace.graph.checks[before:] if c not in checks]
+    return Body(number, where, nodes, outputs, structure, effects, checks)
+
+
+def measures_inside(trace: Trace, body: Body, shape: tuple[Dim, ...]) -> bool:
+    """True for a shape with a size that a body measures anew whenever it runs."""
+    names = size_names(shape) & trace.graph.measured.keys()
+    below = topological([trace.graph.measured[n] for n in sorted(names)])
+    return any(n.op.name == "parameter" and n.params["body"] == body.number for n in below)
 
 
 def seen_as(trace: Trace, node: Node, shape: tuple[Dim, ...]) -> Node:
@@ -91,8 +103,10 @@ class _Plan:
     def __init__(self, trace: Trace, body: Body, start: int | None) -> None:
         self.trace, self.body = trace, body
         results = [*body.effects, *body.outputs]
+        measures = [trace.graph.measured[n] for n in size_names(tuple((a, b) for _, a, b, *_ in body.checks))
+                    if n in trace.graph.measured]
         refuse_leaks(trace, results, frozenset([body.number]))
-        order = topological(results)
+        order = topological([*results, *measures])
         own = {p.number for p in body.parameters}
         effects = {e.number for e in body.effects}
         first = trace.graph.made if start is None else start
@@ -103,7 +117,7 @@ class _Plan:
         raises: dict[int, bool] = {}
         for node in order:
             k = node.number
-            depends[k] = k in own or any(depends[o.number] for o in node.operands)
+            depends[k] = k in own or any(depends[o.number] for o in node.measures + node.operands)
             price[k] = _price(node) + sum(price[o.number] for o in node.operands)
             raises[k] = k >= begun and (_raises(node) or any(raises[o.number] for o in node.operands))
             if node.op.kind == "result":
@@ -113,10 +127,11 @@ class _Plan:
             else:
                 stays = node.op.kind == "leaf" or k >= first or raises[k]
                 inside[k] = stays or depends[k] or price[k] <= CHEAP or k in effects
-        needed = {o.number for o in results}
+        needed = {o.number for o in results} | {m.number for m in measures if inside[m.number]}
         for node in reversed(order):
             if node.number in needed and inside[node.number]:
                 needed.update(o.number for o in node.operands)
+                needed.update(m.number for m in node.measures if inside[m.number])
         used = [n for n in order if n.number in needed]
         self.nodes = [n for n in used if inside[n.number] and n.number not in own]
         self.outside = [
@@ -140,6 +155,7 @@ class _Plan:
             made[node.number] = graph.apply(node.op.name, operands, node.where, node.type, **node.params)
         graph.outputs = [made[o.number] for o in body.outputs]
         graph.effects = [made[e.number] for e in body.effects]
+        graph.checks = list(body.checks)
         return graph
 
 
@@ -162,4 +178,5 @@ def _raises(node: Node) -> bool:
     """True for what raises for some values, or may hold such."""
     if node.op.kind == "control":
         return any(_raises(n) for g in subgraphs(node) for n in g.nodes())
-    return node.op.kind in ("gather", "put") or node.op.name == "guard"
+    checked = node.op.kind in ("gather", "put") and "trusted" not in node.params
+    return checked or node.op.name == "guard"

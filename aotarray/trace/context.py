@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import sizes
-from ..errors import LeakError, SizeError
+from ..errors import ConcretizationError, LeakError, SizeError
 from ..graph import Graph, Node, SourceLine
 from ..sizes import Dim
 
@@ -119,6 +119,7 @@ class Trace:
             return size
         self.require_open()
         self.asked += 1
+        self._refuse_measured(size, f"is needed as a Python int ({purpose})")
         if self.hints is None:
             raise SizeError(
                 f"{here()}: size {size} is needed as a Python int ({purpose}), which would freeze it; "
@@ -136,6 +137,7 @@ class Trace:
         if known is not None:
             return known
         self.asked += 1
+        self._refuse_measured(a - b, "is needed by a condition")
         if self.hints is None:
             raise SizeError(
                 f"{here()}: {a} {_SIGNS[relation]} {b} is not known ahead of time, and a condition needs it; "
@@ -159,6 +161,19 @@ class Trace:
         )
         return outcome
 
+    def is_measured(self, size: Dim) -> bool:
+        """True for a size that depends on values, and is known only when these are."""
+        return not sizes.names(size).isdisjoint(self.graph.measured)
+
+    def _refuse_measured(self, size: Dim, what: str) -> None:
+        if self.is_measured(size):
+            name = min(sizes.names(size) & self.graph.measured.keys())
+            raise ConcretizationError(
+                f"{here()}: size {size} {what}, but it depends on values, which are not known while tracing "
+                f"({name} is how many elements were found at {self.graph.measured[name].where}); use it in array "
+                f"operations and np.where, as a bound of aotarray.fori_loop, or in a condition of aotarray.cond"
+            )
+
     def require_open(self) -> None:
         """LeakError when the trace is over, or is another thread's."""
         if not self.open:
@@ -178,17 +193,17 @@ class Trace:
         """The size in the call being traced, without fixing it."""
         if isinstance(size, int):
             return size
-        return None if self.hints is None else sizes.evaluate(size, self.hints)
+        return None if self.hints is None or self.is_measured(size) else sizes.evaluate(size, self.hints)
 
-    def same(self, a: Dim, b: Dim, what: str) -> Dim:
-        """`a` and `b` as one size: proven equal, or checked when the program starts."""
+    def same(self, a: Dim, b: Dim, what: str, exception: str = "ValueError") -> Dim:
+        """`a` and `b` as one size: proven equal, or checked when the program starts or has measured them."""
         if a == b:
             return a
         ha, hb = self.hint(a), self.hint(b)
         if (ha is not None and hb is not None and ha != hb) or (isinstance(a, int) and isinstance(b, int)):
             raise ValueError(f"{here()}: {what}: sizes {_shown(a, ha)} and {_shown(b, hb)} differ")
-        self.graph.require("eq", a, b, f"{what}: {a} is {{a}} but {b} is {{b}}")
-        return a if isinstance(a, int) else b
+        self.graph.require("eq", a, b, f"{what}: {a} is {{a}} but {b} is {{b}}", exception)
+        return a if isinstance(a, int) or self.is_measured(b) else b
 
 
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

@@ -161,6 +161,12 @@ def scan(
         return result
 
     body = carry.settle(step, [COUNT], row_types, paired=True)
+    for n in body.outputs[len(carry.kept) :]:
+        if bodies.measures_inside(trace, body, n.shape):
+            raise TraceError(
+                f"{body.where}: scan: y is {n.type}, whose size depends on values and differs from step to step: it "
+                f"cannot be stacked; let it be of one size (np.where), or reduce it"
+            )
     (out,), captured = bodies.extract(trace, [body])
     stacks = [ArrayType(n.dtype, (extent, *n.shape)) for n in body.outputs[len(carry.kept) :]]
     result: tuple[Any, Any] = carry.finish(
@@ -275,6 +281,8 @@ def fits(trace: Trace, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
         if d == e:
             continue
         known = trace.hint(d), trace.hint(e)
+        if trace.is_measured(d) or trace.is_measured(e):
+            return False
         if (isinstance(d, int) and isinstance(e, int)) or (None not in known and known[0] != known[1]):
             return False
         trace.same(d, e, "what a loop carries keeps its shape")

@@ -48,8 +48,6 @@ def check(
         if not np.all(condition):
             raise exception(_fill(message, (), values) + _place(where))
         return
-    if isinstance(condition, Masked):
-        condition._refuse("aotarray.check of x[mask]")
     node = promote.node_of(trace, condition if promote.is_traced(condition) else np.all(condition))
     if node.shape:
         node = Tracer.of(trace, node).all().node
@@ -174,7 +172,7 @@ class _Text:
         """(True, the value) where that is known, else (False, the number of its node)."""
         value = self.values[name]
         if isinstance(value, Masked):
-            value._refuse(f"{self.what} of x[mask]")
+            value = value.array()
         if isinstance(value, Tracer) and value.node.op.name == "literal":
             scalar = literal_value(value.node)
             return True, scalar.item() if value.node.type.weak else scalar

@@ -18,6 +18,7 @@ from . import functions as _functions  # fills the tables of rules
 from . import promote
 from .bodies import refuse_leaks
 from .context import Decision, Trace, active, here, running
+from .finding import drop_measured_inside
 from .masked import Masked
 from .size_value import SizeValue
 from .standins import plain_function, standing_in
@@ -74,6 +75,7 @@ def trace_function(
         _refuse_replaced(trace, given, (args, kwargs), leaves, function)
         _note_written(trace.graph, found, leaves)
         refuse_leaks(trace, trace.graph.results)
+        drop_measured_inside(trace.graph)
     return Traced(trace.graph, structure, tuple(trace.decisions))
 
 
@@ -134,10 +136,8 @@ def write_results(result: Any, out: Any) -> Any:
 
 
 def _output(trace: Trace, value: Any, function: Callable[..., Any]) -> Any:
-    if isinstance(value, (Tracer, SizeValue, bool, int, float, complex, np.generic, np.ndarray)):
+    if isinstance(value, (Tracer, Masked, SizeValue, bool, int, float, complex, np.generic, np.ndarray)):
         return promote.node_of(trace, value)
-    if isinstance(value, Masked):
-        value._refuse(f"{trace.graph.name}() returns x[mask]")
     if inspect.iscoroutine(value):
         value.close()
     raise TraceError(

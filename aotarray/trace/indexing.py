@@ -14,6 +14,7 @@ from ..graph import Node, axis_name
 from ..sizes import Dim
 from . import promote, views
 from .context import Trace, here
+from .finding import are_inside, find_true
 from .library import OUT, change
 from .size_value import SizeValue, as_dim
 from .tracer import Tracer
@@ -21,7 +22,12 @@ from .tracer import Tracer
 
 def get_item(x: Tracer, key: Any) -> Any:
     """`x[key]`."""
-    if is_mask(key, x) and key.ndim == x.ndim and promote.known_array(key) is None:
+    if (
+        is_mask(key, x)
+        and key.ndim == x.ndim
+        and type(key) is not np.ndarray
+        and promote.known_array(key) is None
+    ):
         from .masked import Masked, mask_node
 
         return Masked(Tracer.of(x._trace, x.node), mask_node(x._trace, key, x))
@@ -91,9 +97,13 @@ def _fitted(place: Target, value: Node) -> Node:
     trace, shape = place.view._trace, place.view.node.shape
     axes = sorted(place.advanced)
     natural = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
-    if any(place.advanced[a].dtype == np.bool_ for a in axes):  # only NumPy knows how many elements these select
+    if any(
+        place.advanced[a].dtype == np.bool_ for a in axes
+    ):  # only NumPy knows how many elements these select
         if natural != place.position and value.shape:
-            raise UnsupportedError(f"{here()}: an array written at a mask beside an integer that a slice keeps apart")
+            raise UnsupportedError(
+                f"{here()}: an array written at a mask beside an integer that a slice keeps apart"
+            )
         return value
     inner = promote.broadcast_shapes(trace, [place.advanced[a].shape for a in axes], "index arrays")
     rest = [d for a, d in enumerate(shape) if a not in axes]
@@ -139,9 +149,9 @@ def _write_masked(x: Tracer, mask: Node, value: Any) -> None:
     from .masked import Masked
     from .ufuncs import select
 
-    if isinstance(value, Masked):
-        value = Masked(x, mask)._operand(value)
-        x.write(Tracer.of(x._trace, select(x._trace, mask, promote.cast(x._trace, value.node, x.dtype), x.node)))
+    if type(value) is Masked and value.mask is mask and value._array is None:
+        node = promote.cast(x._trace, value.value.node, x.dtype)
+        x.write(Tracer.of(x._trace, select(x._trace, mask, node, x.node)))
         return
     node = promote.node_of(x._trace, value)
     rest = x.ndim - len(mask.shape)
@@ -160,7 +170,7 @@ def _split(x: Tracer, key: Any, writing: bool = False) -> tuple[list[Any], dict[
 
     For `writing`, masks of one axis may be among these: no size depends on what they hold.
     """
-    items = _without_masks(x, list(key) if isinstance(key, tuple) else [key])
+    items = _without_masks(x, list(key) if isinstance(key, tuple) else [key], writing)
     consumed = sum(1 for k in items if k is not None and k is not Ellipsis)
     if sum(1 for k in items if k is Ellipsis) > 1:
         raise IndexError(f"{here()}: an index can only have a single ellipsis ('...')")
@@ -193,15 +203,23 @@ def _split(x: Tracer, key: Any, writing: bool = False) -> tuple[list[Any], dict[
     return basic, advanced
 
 
-def _without_masks(x: Tracer, items: list[Any]) -> list[Any]:
-    """Masks known at trace time as the positions where they hold, which fixes the sizes they cover."""
+def _without_masks(x: Tracer, items: list[Any], writing: bool) -> list[Any]:
+    """Masks as the positions where they hold; those known at trace time fix the sizes that they cover."""
+    from .masked import fitting
+
+    used = sum(0 if k is None or k is Ellipsis else max(_mask_rank(k), 1) for k in items)
     found: list[Any] = []
     axis = 0
     for item in items:
         mask = promote.known_array(item) if isinstance(item, (list, np.ndarray, Tracer)) else None
+        if mask is None and _mask_rank(item) and not (writing and item.ndim == 1):
+            node = fitting(x._trace, promote.node_of(x._trace, item), x.node, axis)
+            found += [Tracer.of(x._trace, n) for n in find_true(x._trace, node)]
+            axis += item.ndim
+            continue
         if mask is None or mask.dtype != np.bool_ or mask.ndim == 0:
             found.append(item)
-            axis += 0 if item is None else x.ndim - len(items) + 1 if item is Ellipsis else 1
+            axis += 0 if item is None else x.ndim - used if item is Ellipsis else 1
             continue
         for extent, dim in zip(mask.shape, x.node.shape[axis : axis + mask.ndim], strict=False):
             if x._trace.fix(dim, "a boolean mask") != extent:
@@ -209,6 +227,11 @@ def _without_masks(x: Tracer, items: list[Any]) -> list[Any]:
         found += list(np.nonzero(mask))
         axis += mask.ndim
     return found
+
+
+def _mask_rank(item: Any) -> int:
+    """How many axes a mask covers; 0 for what is no mask."""
+    return getattr(item, "ndim", 0) if getattr(item, "dtype", None) == np.bool_ else 0
 
 
 def _plain(item: Any) -> Any:
@@ -225,8 +248,8 @@ def _index_array(trace: Trace, item: Any, writing: bool) -> Node:
         return node
     if node.dtype.kind == "b":
         raise UnsupportedError(
-            f"{here()}: a boolean mask gives an array whose size depends on values; use np.where(mask, x, "
-            f"0), or where= of a reduction"
+            f"{here()}: a traced bool as an index adds an axis whose size depends on its value; use np.where, or "
+            f"aotarray.cond"
         )
     if node.dtype.kind not in "iu":
         raise IndexError(
@@ -301,10 +324,9 @@ def _integer(trace: Trace, item: Any, extent: Dim, axis: int) -> Dim:
     out_of_range = known[0] is not None and known[1] is not None and not 0 <= known[0] < known[1]
     if out_of_range:
         raise IndexError(f"{here()}: index {item} is out of bounds for axis {axis} with size {known[1]}")
-    trace.graph.require("ge", position, 0, f"index {item} is out of bounds for axis {axis}")
-    trace.graph.require(
-        "ge", extent, position + 1, f"index {item} is out of bounds for axis {axis} with size {{a}}"
-    )
+    message = f"index {item} is out of bounds for axis {axis}"
+    trace.graph.require("ge", position, 0, message, "IndexError")
+    trace.graph.require("ge", extent, position + 1, f"{message} with size {{a}}", "IndexError")
     return position
 
 
@@ -328,4 +350,7 @@ def gather(trace: Trace, x: Node, advanced: dict[int, Node], position: int) -> N
     indices = [promote.broadcast_node(trace, advanced[a], shape) for a in axes]
     rest = [d for a, d in enumerate(x.shape) if a not in axes]
     target = (*rest[:position], *shape, *rest[position:])
-    return trace.graph.apply("gather", (x, *indices), here(), axes=axes, position=position, shape=target)
+    known: dict[str, Any] = {"trusted": True} if are_inside(x, dict(zip(axes, indices, strict=True))) else {}
+    return trace.graph.apply(
+        "gather", (x, *indices), here(), axes=axes, position=position, shape=target, **known
+    )

@@ -1,33 +1,59 @@
-"""`x[mask]`: how many elements it has depends on values, so it stays the whole array beside its mask.
+"""`x[mask]`, whose size depends on values: as long as that does for it, the whole array beside its mask.
 
-Element-wise functions, sums and the like, and `y[mask] = ...` with the same mask are all that it can do:
-`y[y < 0] *= 2`, `y[m] = np.sqrt(x[m])`, `x[m].mean()`.
+Element-wise functions, sums and the like, and `y[mask] = ...` with the same mask need no more than that:
+`y[y < 0] *= 2`, `y[m] = np.sqrt(x[m])`, `x[m].mean()`. Everything else works on the elements found.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from ..errors import UnsupportedError
 from ..graph import Node
 from . import promote
 from .context import Trace, here
-from .size_value import SizeValue
+from .finding import chosen
+from .size_value import SizeLike, SizeValue
 from .tracer import Tracer
 
-_WAY_ROUND = "use np.where(mask, x, 0), where= of a reduction, or np.count_nonzero(mask)"
+#: methods that change the array
+_CHANGING = frozenset({"fill", "partition", "put", "sort"})
 
 
 class Masked(np.lib.mixins.NDArrayOperatorsMixin):
-    """The elements of `value`, a traced array, where `mask` of the same shape holds."""
+    """The elements of `value`, a traced array, where `mask` of the same shape holds.
 
-    __slots__ = ("_trace", "mask", "value")
+    `_array` is the traced array in its place, once it has been written into.
+    """
+
+    _is_tracer = True
+    __slots__ = ("_array", "_trace", "mask", "value")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, value: Tracer, mask: Node) -> None:
         self.value, self.mask, self._trace = value, mask, value._trace
+        self._array: Tracer | None = None
+
+    def array(self) -> Tracer:
+        """The elements found, as an array of their number."""
+        if self._array is not None:
+            return self._array
+        return Tracer.of(self._trace, chosen(self._trace, self.value.node, self.mask))
+
+    def _changeable(self) -> Tracer:
+        self._array = self.array()
+        return self._array
+
+    @property
+    def node(self) -> Node:
+        """The current value, of the elements found."""
+        return self.array().node
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return np.ndarray
 
     @property
     def dtype(self) -> np.dtype:
@@ -37,76 +63,113 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
     def ndim(self) -> int:
         return 1
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
-        if method != "__call__" or kwargs:
-            self._refuse(
-                f"numpy.{ufunc.__name__}.{method}"
-                if method != "__call__"
-                else f"numpy.{ufunc.__name__} with options"
-            )
-        masked = next(v for v in (*inputs, *(out or ())) if isinstance(v, Masked))
-        results = ufunc(*(masked._operand(v) for v in inputs))
-        if not isinstance(results, tuple):
-            results = (results,)
-        if out is not None:
-            for target, result in zip(out, results, strict=True):
-                if not np.can_cast(result.dtype, target.dtype, "same_kind"):
-                    raise TypeError(
-                        f"{here()}: cannot cast {ufunc.__name__} output from {result.dtype} to "
-                        f"{target.dtype} with "
-                        f"casting rule 'same_kind'"
-                    )
-            results = tuple(r.astype(t.dtype) for r, t in zip(results, out, strict=True))
-        found = tuple(Masked(r, masked.mask) for r in results)
-        return found if len(found) > 1 else found[0]
+    @property
+    def shape(self) -> tuple[SizeLike, ...]:
+        return self.array().shape
 
-    def _operand(self, value: Any) -> Any:
-        """An operand over the whole array."""
-        if isinstance(value, Masked):
-            if value.mask is not self.mask:
-                raise UnsupportedError(
-                    f"{here()}: x[mask1] with y[mask2]: whether they fit depends on values; {_WAY_ROUND}"
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+        if method == "__call__" and not kwargs and ufunc.signature is None and self._goes_with(inputs, out):
+            return self._everywhere(ufunc, inputs, out)
+        found: dict[str, Any] = {k: _found(v) for k, v in kwargs.items()}
+        if out is not None:
+            found["out"] = tuple(o._changeable() if type(o) is Masked else o for o in out)
+        result = getattr(ufunc, method)(*map(_found, inputs), **found)
+        return result if out is None or len(out) > 1 else out[0]
+
+    def _goes_with(self, inputs: tuple[Any, ...], out: Any) -> bool:
+        """True where all arrays are elements of one mask, so that the whole arrays can be computed with."""
+        for value in (*inputs, *(out or ())):
+            if type(value) is Masked:
+                if value._array is not None or value.mask is not self.mask:
+                    return False
+            elif any(value is o for o in out or ()) or (type(value) is not SizeValue and np.ndim(value)):
+                return False
+        return True
+
+    def _everywhere(self, ufunc: Any, inputs: tuple[Any, ...], out: Any) -> Any:
+        results = ufunc(*(v.value if type(v) is Masked else v for v in inputs))
+        several = isinstance(results, tuple)
+        found = [Masked(r, self.mask) for r in (results if several else (results,))]
+        for target, result in zip(out or (), found, strict=out is not None):
+            if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+                raise TypeError(
+                    f"{here()}: cannot cast {ufunc.__name__} output from {result.dtype} to {target.dtype} with "
+                    f"casting rule 'same_kind'"
                 )
-            return value.value
-        if isinstance(value, SizeValue) or not np.ndim(value):
-            return value
-        raise UnsupportedError(
-            f"{here()}: x[mask] with an array: whether they fit depends on values; {_WAY_ROUND}"
-        )
+            target.value = result.value.astype(target.dtype)
+        answer = found if out is None else list(out)
+        return tuple(answer) if several else answer[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        rule = getattr(self, function.__name__, None) if function.__name__ in _REDUCTIONS else None
-        if rule is None or args[0] is not self:
-            self._refuse(f"{function.__module__}.{function.__name__}")
-        return rule(*args[1:], **kwargs)
+        if function.__name__ in _REDUCTIONS and args and args[0] is self:
+            return getattr(self, function.__name__)(*args[1:], **kwargs)
+        return function(*map(_found, args), **{k: _found(v) for k, v in kwargs.items()})
 
-    def astype(self, dtype: Any) -> Masked:
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._array is not None or args or kwargs:
+            return self.array().astype(dtype, *args, **kwargs)
         return Masked(self.value.astype(dtype), self.mask)
 
-    def copy(self) -> Masked:
-        return self
+    def copy(self, order: str = "C") -> Any:
+        return Masked(self.value, self.mask) if self._array is None else self._array.copy()
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        self._refuse("this use")
-
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        self._refuse(f"x[mask].{name}")
+        return getattr(self._changeable() if name in _CHANGING else self.array(), name)
 
-    def __getitem__(self, key: Any) -> NoReturn:
-        self._refuse("x[mask][...]")
+    def __getitem__(self, key: Any) -> Any:
+        if (
+            type(key) is Masked
+            and key.dtype == bool
+            and self._goes_with((key,), None)
+            and self._array is None
+        ):
+            both = promote.elementwise(self._trace, promote.OPS["logical_and"], (self.mask, key.value.node))
+            return Masked(self.value, both)
+        return self.array()[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._changeable()[key] = value
 
     def __len__(self) -> int:
-        self._refuse("len(x[mask])")
+        return len(self.array())
 
-    def __iter__(self) -> NoReturn:
-        self._refuse("a loop over x[mask]")
+    def __iter__(self) -> Iterator[Tracer]:
+        return iter(self.array())
 
-    def _refuse(self, what: str) -> NoReturn:
-        raise UnsupportedError(
-            f"{here()}: {what}: a boolean mask gives an array whose size depends on values; {_WAY_ROUND}"
-        )
+    def __bool__(self) -> bool:
+        return bool(self.array())
+
+    def __int__(self) -> int:
+        return int(self.array())
+
+    def __float__(self) -> float:
+        return float(self.array())
+
+    def __complex__(self) -> complex:
+        return complex(self.array())
+
+    def __index__(self) -> int:
+        return self.array().__index__()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array().__array__(dtype, copy)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.array(), spec)
+
+    def __repr__(self) -> str:
+        return repr(self.array()) if self._trace.open else f"{self.value!r}[mask]"
+
+
+def _found(value: Any) -> Any:
+    """`value` with the elements found in place of whole arrays, however nested."""
+    if type(value) is Masked:
+        return value.array()
+    if type(value) in (tuple, list):
+        return type(value)(map(_found, value))
+    return value
 
 
 #: reductions whose `where=` means the same; of nothing, max and min would have to raise
@@ -114,9 +177,10 @@ _REDUCTIONS = ("sum", "prod", "mean", "var", "std", "any", "all")
 
 
 def _reduction(name: str) -> Any:
-    def rule(self: Masked, axis: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
-        if axis not in (None, 0, -1) or kwargs.keys() - {"ddof"}:
-            self._refuse(f"{name} with options")
+    def rule(self: Masked, axis: Any = None, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if self._array is not None or args or axis not in (None, 0, -1) or kwargs.keys() - {"ddof"}:
+            positional = (axis, dtype, *args) if dtype is not None or args else (axis,)
+            return getattr(self.array(), name)(*positional, **kwargs)
         given = kwargs if dtype is None else {"dtype": dtype, **kwargs}
         return getattr(self.value, name)(where=Tracer.of(self._trace, self.mask), **given)
 
@@ -129,14 +193,17 @@ for _name in _REDUCTIONS:
 
 def mask_node(trace: Trace, key: Any, x: Tracer) -> Node:
     """A mask for the leading axes of `x`; the sizes must be equal."""
-    mask = promote.node_of(trace, key)
-    for axis, (have, want) in enumerate(zip(mask.shape, x.node.shape, strict=False)):
+    return fitting(trace, promote.node_of(trace, key), x.node, 0)
+
+
+def fitting(trace: Trace, mask: Node, x: Node, first: int) -> Node:
+    """The mask, for the axes of `x` from `first` on; the sizes must be equal."""
+    for axis, (have, want) in enumerate(zip(mask.shape, x.shape[first:], strict=False), start=first):
         known = trace.hint(have), trace.hint(want)
         if None not in known and known[0] != known[1]:
             raise IndexError(
                 f"{here()}: boolean index did not match indexed array along axis {axis}; size of axis is "
-                f"{known[1]} but "
-                f"size of corresponding boolean axis is {known[0]}"
+                f"{known[1]} but size of corresponding boolean axis is {known[0]}"
             )
-        trace.same(have, want, "boolean index did not match indexed array")
+        trace.same(have, want, "boolean index did not match indexed array", "IndexError")
     return mask

@@ -63,6 +63,8 @@ class SizeValue:
         dim = as_dim(other)
         if dim is None:
             return getattr(self.tracer(), f"__{relation}__")(other)
+        if self._trace.is_measured(self.dim - dim):  # a traced bool, for np.where and aotarray.cond
+            return getattr(self.tracer(), f"__{relation}__")(wrap(dim, self._trace))
         return self._trace.decide(self.dim, relation, dim)
 
     def __eq__(self, other: object) -> Any:

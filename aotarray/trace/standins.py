@@ -26,6 +26,7 @@ from .context import active, here
 from .functions import FUNCTIONS
 from .functions.creation import CREATION, is_traced
 from .functions.unsupported import REFUSALS
+from .masked import Masked
 from .size_value import wrap
 from .tracer import Tracer
 
@@ -118,7 +119,7 @@ _len = builtins.len
 
 @functools.wraps(_len)
 def _stand_in_len(obj: Any, /) -> Any:
-    if type(obj) is Tracer and active() is not None and obj.ndim:
+    if type(obj) in (Tracer, Masked) and active() is not None and obj.ndim:
         return wrap(obj.node.shape[0], obj._trace)
     return _len(obj)
 

@@ -425,7 +425,9 @@ def known_value(trace: Trace, node: Node, use: str) -> np.ndarray[Any, Any] | No
     for n in order:
         for dim in (*n.shape, *_dims_in(tuple(n.params.values()))):
             for name in sizes.names(dim):
-                if not name.startswith("%"):  # the index along an axis of a view
+                if (
+                    not name.startswith("%") and name not in trace.graph.measured
+                ):  # "%": along an axis of a view
                     env[name] = trace.fix(sizes.name(name), use)
     values: dict[int, Any] = {}
     with np.errstate(all="ignore"):

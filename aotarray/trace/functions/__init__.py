@@ -13,6 +13,7 @@ from . import (  # noqa: F401  (each fills the tables)
     creation,
     einsum,
     elementwise,
+    finding,
     joining,
     linear_algebra,
     norms,

@@ -49,10 +49,12 @@ def common_dtype(trace: Trace, *values: Any) -> np.dtype:
 @implements("where")
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     trace = trace_of(condition, x, y)
+    if x is None and y is None:
+        from .finding import nonzero
+
+        return nonzero(condition)
     if x is None or y is None:
-        raise UnsupportedError(
-            f"{here()}: np.where(mask) gives arrays whose size depends on values; use np.where(mask, a, b)"
-        )
+        raise ValueError(f"{here()}: either both or neither of x and y should be given")
     test, a, b = (promote.node_of(trace, v) for v in (condition, x, y))
     dtype = common_dtype(trace, x, y)
     # np.where makes an array of a Python number first, and converts that.

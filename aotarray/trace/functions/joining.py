@@ -14,9 +14,11 @@ from ...graph import Node
 from ...sizes import Dim
 from .. import promote
 from ..context import Trace, here
+from ..finding import measured_size
+from ..library import call
 from ..size_value import as_dim, wrap
 from ..tracer import Tracer
-from .elementwise import deliver
+from .elementwise import cast_to, deliver, op
 from .reductions import normalise_axes
 from .registry import array, as_tracer, implements, trace_of
 from .shaping import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel, reshape, window
@@ -184,13 +186,35 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
             raise ValueError(f"{here()}: repeats may not contain negative values.")
         return _spread(x, along, 1, times)
     if counts is None:
-        raise UnsupportedError(
-            f"{here()}: np.repeat by a traced array gives an array whose size depends on values; "
-            f"repeat by an int"
-        )
+        return _repeat_each(x, array(repeats, x), along)
     extent = x._trace.fix(x.node.shape[along], "np.repeat by an array")
     index = np.repeat(np.arange(extent), counts)
     return x[(slice(None),) * along + (index,)]
+
+
+def _repeat_each(x: Any, counts: Any, axis: int) -> Any:
+    """Each element along an axis as often as an array of counts says."""
+    if counts.dtype.kind not in "iub" or counts.dtype == np.uint64:
+        raise TypeError(
+            f"{here()}: Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'"
+        )
+    if counts.ndim > 1:
+        raise ValueError(f"{here()}: object too deep for desired array")
+    given: Dim
+    trace, extent = x._trace, x.node.shape[axis]
+    number = cast_to(counts, np.int64)
+    given = counts.node.shape[0] if counts.ndim else 1
+    if given != 1 and trace.hint(given) == 1 and trace.hint(extent) != 1:
+        given = trace.fix(given, "np.repeat")
+    if given != 1:
+        trace.same(given, extent, "operands could not be broadcast together")
+        total = number.sum()
+    else:
+        total = op("multiply", number.sum(), wrap(extent, trace))
+    length = measured_size(trace, op("maximum", total, 0).node)
+    shape = list(x.node.shape)
+    shape[axis] = length
+    return call(trace, "repeat", [x, number], {"axis": axis}, results=[(x.dtype, tuple(shape))])[0]
 
 
 def _spread(x: Any, axis: int, before: Dim, after: Dim) -> Any:

@@ -11,11 +11,12 @@ from ...errors import UnsupportedError
 from ...sizes import Dim
 from .. import promote
 from ..context import here
+from ..finding import measured_size
 from ..library import OUT, call, change, probe
-from ..size_value import as_dim
+from ..size_value import as_dim, wrap
 from ..tracer import Tracer
-from .elementwise import cast_to, deliver
-from .reductions import NOT_GIVEN, normalise_axes
+from .elementwise import cast_to, deliver, op
+from .reductions import NOT_GIVEN, max_rule, normalise_axes
 from .registry import METHODS, array, implements, trace_of
 from .shaping import ravel
 
@@ -282,17 +283,17 @@ def histogram2d(
 
 @implements("bincount")
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """The result has `minlength` elements; the program raises where a value is larger than its last position."""
     values = array(x, weights)
-    length = as_dim(minlength)
-    if length is None or length == 0:
-        raise UnsupportedError(
-            f"{here()}: numpy.bincount: its result's size depends on values; give it by minlength="
-        )
+    least = as_dim(minlength)
+    if least is None or (isinstance(least, int) and least < 0):
+        raise ValueError(f"{here()}: 'minlength' must not be negative, and a size or an int")
     given = None if weights is None else array(weights, values)
     found = probe(np.bincount, values, weights=given)
-    keywords = {"weights": given, "minlength": minlength}
-    return call(values._trace, "bincount", [values], keywords, results=[(found.dtype, (length,))])[0]
+    trace = values._trace
+    largest = max_rule(cast_to(values, np.int64), initial=-1)
+    length = measured_size(trace, op("maximum", op("add", largest, 1), wrap(least, trace)).node)
+    keywords = {"weights": given, "minlength": wrap(length, trace)}
+    return call(trace, "bincount", [values], keywords, results=[(found.dtype, (length,))])[0]
 
 
 # -- sums of products along an axis, and what is made of them --------------------------------------------

@@ -1,4 +1,4 @@
-"""What cannot be compiled, and the way round: above all, results whose sizes depend on values."""
+"""What cannot be compiled, and the way round."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from ...errors import UnsupportedError
 from ..context import here
 from .registry import FUNCTIONS, METHODS, implements
 
-_MASK = "its result's size depends on values; use np.where(mask, a, b), or a reduction with where=mask"
-_OUTSIDE = "its result's size depends on values; call it outside the compiled function"
 _POLYNOMIAL = "use np.polyval with coefficients computed outside"
 _LAYOUT = "layout is not visible inside a compiled function; use shape"
 _RETURN = "return the array instead"
@@ -20,9 +18,7 @@ _SHOW = "print it with aotarray.debug.print, or return the array"
 
 #: (way round, functions)
 REFUSED_FUNCTIONS = (
-    (_MASK, "nonzero flatnonzero argwhere extract compress delete insert trim_zeros"),
-    (_OUTSIDE, "unique unique_values unique_counts unique_inverse unique_all"),
-    (_OUTSIDE, "union1d intersect1d setdiff1d setxor1d"),
+    ("use np.concatenate of slices and what goes between", "insert"),
     ("use np.histogram2d, or np.digitize of each coordinate and np.add.at", "histogramdd"),
     (_POLYNOMIAL, "polyadd polymul polysub polydiv polyder polyint"),
     ("write the loop over axes as array operations", "apply_along_axis apply_over_axes"),
@@ -75,7 +71,6 @@ PLAIN = (
     ("another name of vstack", "row_stack"),
 )  # fmt: skip
 REFUSED_METHODS = (
-    (_MASK, "nonzero compress"),
     ("use np.where, or slices", "itemset setfield"),
     ("reinterpreting bytes is not supported; use astype to convert values", "view getfield"),
     ("arrays are in native byte order inside a compiled function", "byteswap"),
