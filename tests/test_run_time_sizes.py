@@ -274,7 +274,12 @@ def test_in_loops():
     for i in range(7):
         expected = expected * 0.5 + i
     np.testing.assert_allclose(aotarray.jit(scaled)(x, 7), expected)
-    chosen = aotarray.jit(lambda x, t: aotarray.cond(t > 0, lambda: x[x > 0] * 2, lambda: x[x > 0] + x[x > t][0]))
+
+    @aotarray.jit
+    def chosen(x, t):
+        v = x[x > 0]
+        return aotarray.cond(t > 0, lambda: v * 2, lambda: v + x[x > t][0])
+
     np.testing.assert_allclose(chosen(x, 1.0), x[x > 0] * 2)
     np.testing.assert_allclose(chosen(x, -1.0), x[x > 0] + x[x > -1][0])
     counted = aotarray.jit(lambda x: aotarray.scan(lambda c, r: (c + len(r[r > 0]), r[r > 0].max()), 0, x))
@@ -368,3 +373,22 @@ def test_ahead_of_time_names_are_free():
     for one, other in zip(lowered.compile()(x, x), (x[x > 0], x[x > 0]), strict=True):
         assert_same(one, other, exact=True)
     assert "measure found" in lowered.fused
+
+
+def test_plain_python_flow():
+    @aotarray.jit(control_flow="python")
+    def trimmed(x, limit):
+        v = x[x > 0]
+        if limit > 1:
+            v = v * 2
+        total = 0.0
+        for i in range(len(v)):
+            total += v[i]
+        if len(x[x > limit]) > 0:
+            total += x[x > limit].max()
+        return v, total
+
+    for limit in (0.0, 2.0, 9.0):
+        x = np.array([1.0, -2, 3, 2.5])
+        for one, other in zip(trimmed(x, limit), trimmed.__wrapped__(x, limit), strict=True):
+            assert_same(one, other)

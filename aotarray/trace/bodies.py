@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import LeakError
-from ..graph import Graph, Node, SizeCheck, SourceLine, has_effects, size_names, subgraphs, topological
+from ..graph import Graph, Node, SourceLine, has_effects, size_names, subgraphs, topological
 from ..sizes import Dim
 from ..types import ArrayType
 from . import promote
@@ -40,8 +40,6 @@ class Body:
     structure: Structure
     #: what the body does, in order
     effects: list[Node]
-    #: what must hold of sizes that are measured, in it or before, just where it runs
-    checks: list[SizeCheck]
     #: by the number of a parameter: the node outside that it always stands for
     same: dict[int, Node] = field(default_factory=dict)
 
@@ -49,7 +47,6 @@ class Body:
 def run(trace: Trace, types: Sequence[ArrayType], function: Callable[[Sequence[Tracer]], Any]) -> Body:
     """Call `function` with parameters of the given types."""
     where = here()
-    before = len(trace.graph.checks)
     with trace.body() as number:
         nodes = [
             trace.graph.apply("parameter", (), where, kind, body=number, index=k)
@@ -59,9 +56,7 @@ def run(trace: Trace, types: Sequence[ArrayType], function: Callable[[Sequence[T
         structure = flatten(function([Tracer.of(trace, n) for n in nodes]), leaves)
         outputs = [promote.node_of(trace, v) for v in leaves]
         effects = trace.effects[-1]
-    checks = [c for c in trace.graph.checks[before:] if trace.is_measured(c[1] - c[2])]
-    trace.graph.checks[before:] = [c for c in trace.graph.checks[before:] if c not in checks]
-    return Body(number, where, nodes, outputs, structure, effects, checks)
+    return Body(number, where, nodes, outputs, structure, effects)
 
 
 def measures_inside(trace: Trace, body: Body, shape: tuple[Dim, ...]) -> bool:
@@ -103,8 +98,9 @@ class _Plan:
     def __init__(self, trace: Trace, body: Body, start: int | None) -> None:
         self.trace, self.body = trace, body
         results = [*body.effects, *body.outputs]
-        measures = [trace.graph.measured[n] for n in size_names(tuple((a, b) for _, a, b, *_ in body.checks))
-                    if n in trace.graph.measured]
+        self.checks = trace.checks.get(body.number, [])
+        names = size_names(tuple((a, b) for _, a, b, *_ in self.checks)) & trace.graph.measured.keys()
+        measures = [trace.graph.measured[n] for n in sorted(names)]
         refuse_leaks(trace, results, frozenset([body.number]))
         order = topological([*results, *measures])
         own = {p.number for p in body.parameters}
@@ -155,7 +151,7 @@ class _Plan:
             made[node.number] = graph.apply(node.op.name, operands, node.where, node.type, **node.params)
         graph.outputs = [made[o.number] for o in body.outputs]
         graph.effects = [made[e.number] for e in body.effects]
-        graph.checks = list(body.checks)
+        graph.checks = list(self.checks)
         return graph
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import sizes
 from ..errors import ConcretizationError, LeakError, SizeError
-from ..graph import Graph, Node, SourceLine
+from ..graph import Graph, Node, SizeCheck, SourceLine
 from ..sizes import Dim
 
 #: where this package's files are
@@ -55,6 +55,8 @@ class Trace:
         self.bodies: list[int] = []
         #: what each of them does in order, after what the function does outside of all
         self.effects: list[list[Node]] = [self.graph.effects]
+        #: by the number of a body: what must hold, just where it runs, of sizes that are measured
+        self.checks: dict[int, list[SizeCheck]] = {}
         self.decisions: list[Decision] = []
         #: by the number of a body that may write into arrays from outside: what they were before, by identity
         self.written: dict[int, dict[int, tuple[Any, ...]]] = {}
@@ -78,13 +80,16 @@ class Trace:
         self.effects.append([])
         if writes:
             self.written[number] = {}
-        known = self.graph.known
+        known, before = self.graph.known, len(self.graph.checks)
         try:
             yield number
         finally:
             self.bodies.pop()
             self.effects.pop()
             self.graph.forget(known)
+            made = self.graph.checks[before:]
+            self.checks[number] = [c for c in made if self.is_measured(c[1] - c[2])]
+            self.graph.checks[before:] = [c for c in made if c not in self.checks[number]]
 
     def note_write(self, storage: Any) -> bool:
         """Take down that an array will be written into; False where the body being traced may not."""

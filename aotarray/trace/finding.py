@@ -6,6 +6,8 @@ make room for the result, then fill it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .. import sizes
 from ..graph import Graph, Node, topological
 from ..sizes import Dim
@@ -36,10 +38,9 @@ def find_true(trace: Trace, mask: Node) -> tuple[Node, ...]:
     )
 
 
-def chosen(trace: Trace, x: Node, mask: Node) -> Node:
-    """`x[mask]` for a mask of the leading axes, whose sizes are equal."""
-    found = find_true(trace, mask)
-    rank = len(mask.shape)
+def chosen(trace: Trace, x: Node, found: Sequence[Node]) -> Node:
+    """The elements of `x` at positions, found in a mask of its leading axes."""
+    rank = len(found)
     shape = (*found[0].shape, *x.shape[rank:])
     return trace.graph.apply(
         "gather", (x, *found), here(), axes=tuple(range(rank)), position=0, shape=shape, trusted=True

@@ -30,7 +30,8 @@ def get_item(x: Tracer, key: Any) -> Any:
     ):
         from .masked import Masked, mask_node
 
-        return Masked(Tracer.of(x._trace, x.node), mask_node(x._trace, key, x))
+        mask = mask_node(x._trace, key, x)
+        return Masked(Tracer.of(x._trace, x.node), mask, find_true(x._trace, mask))
     basic, advanced = _split(x, key)
     view = (
         x.view_through(_basic_lens(x._trace, x.node.shape, basic))

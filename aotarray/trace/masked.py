@@ -14,7 +14,7 @@ import numpy as np
 from ..graph import Node
 from . import promote
 from .context import Trace, here
-from .finding import chosen
+from .finding import chosen, find_true
 from .size_value import SizeLike, SizeValue
 from .tracer import Tracer
 
@@ -23,24 +23,24 @@ _CHANGING = frozenset({"fill", "partition", "put", "sort"})
 
 
 class Masked(np.lib.mixins.NDArrayOperatorsMixin):
-    """The elements of `value`, a traced array, where `mask` of the same shape holds.
+    """The elements of `value`, a traced array, where `mask` of the same shape holds: at the positions `found`.
 
     `_array` is the traced array in its place, once it has been written into.
     """
 
     _is_tracer = True
-    __slots__ = ("_array", "_trace", "mask", "value")
+    __slots__ = ("_array", "_trace", "found", "mask", "value")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, value: Tracer, mask: Node) -> None:
-        self.value, self.mask, self._trace = value, mask, value._trace
+    def __init__(self, value: Tracer, mask: Node, found: tuple[Node, ...]) -> None:
+        self.value, self.mask, self.found, self._trace = value, mask, found, value._trace
         self._array: Tracer | None = None
 
     def array(self) -> Tracer:
         """The elements found, as an array of their number."""
         if self._array is not None:
             return self._array
-        return Tracer.of(self._trace, chosen(self._trace, self.value.node, self.mask))
+        return Tracer.of(self._trace, chosen(self._trace, self.value.node, self.found))
 
     def _changeable(self) -> Tracer:
         self._array = self.array()
@@ -89,7 +89,7 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
     def _everywhere(self, ufunc: Any, inputs: tuple[Any, ...], out: Any) -> Any:
         results = ufunc(*(v.value if type(v) is Masked else v for v in inputs))
         several = isinstance(results, tuple)
-        found = [Masked(r, self.mask) for r in (results if several else (results,))]
+        found = [Masked(r, self.mask, self.found) for r in (results if several else (results,))]
         for target, result in zip(out or (), found, strict=out is not None):
             if not np.can_cast(result.dtype, target.dtype, "same_kind"):
                 raise TypeError(
@@ -108,10 +108,10 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         if self._array is not None or args or kwargs:
             return self.array().astype(dtype, *args, **kwargs)
-        return Masked(self.value.astype(dtype), self.mask)
+        return Masked(self.value.astype(dtype), self.mask, self.found)
 
     def copy(self, order: str = "C") -> Any:
-        return Masked(self.value, self.mask) if self._array is None else self._array.copy()
+        return Masked(self.value, self.mask, self.found) if self._array is None else self._array.copy()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -126,7 +126,7 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
             and self._array is None
         ):
             both = promote.elementwise(self._trace, promote.OPS["logical_and"], (self.mask, key.value.node))
-            return Masked(self.value, both)
+            return Masked(self.value, both, find_true(self._trace, both))
         return self.array()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -94,7 +94,7 @@ def _extreme(trace: Any, name: str, places: Any) -> Any:
 # -- distinct values ----------------------------------------------------------------------------------
 def _at(x: Any, mask: Any) -> Any:
     """`x[mask]`, found."""
-    return Tracer.of(x._trace, chosen(x._trace, x.node, mask.node))
+    return Tracer.of(x._trace, chosen(x._trace, x.node, find_true(x._trace, mask.node)))
 
 
 def _before(x: Any) -> Any:
