@@ -613,3 +613,15 @@ def test_outside_of_any_trace_both_are_plain_python():
     with pytest.raises(ValueError, match=r"^3 is odd \(test_effects.py:\d+, in test_outside"):
         aotarray.check(3 % 2 == 0, "{n} is odd", n=3)
     assert importlib.util.find_spec("aotarray.debug") is not None
+
+
+def test_effects_stay_where_small_sizes_become_constants():
+    def f(x):
+        aotarray.debug.print("{s}", s=x.sum())
+        aotarray.check(x.sum() > -1, "negative")
+        return np.linalg.det(x)
+
+    compiled = aotarray.jit(f)
+    assert observed(lambda: compiled(np.eye(3))) == ("3.0\n", None)
+    printed, error = observed(lambda: compiled(-np.eye(3)))
+    assert printed == "-3.0\n" and "negative" in error

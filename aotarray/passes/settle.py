@@ -26,9 +26,9 @@ def settle_sizes(graph: Graph) -> Graph:
     Only in graphs that a call asked for: elsewhere the failed check is an error, with its own words.
     """
     found: dict[str, Dim] = {}
-    for relation, a, b, _ in graph.checks:
+    for relation, a, b, *_ in graph.checks:
         if relation == "eq" and isinstance(a, Size) and isinstance(b, int) and b <= LARGEST:
-            names = sizes.names(a)
+            names = sizes.names(a) - graph.measured.keys()
             if len(names) == 1 and a == sizes.name(*names):
                 found[next(iter(names))] = b
     return _settled(graph, found) if found and graph.hints else graph
@@ -36,9 +36,12 @@ def settle_sizes(graph: Graph) -> Graph:
 
 def _settled(graph: Graph, values: Mapping[str, Dim]) -> Graph:
     """The graph with values in place of names."""
-    new = Graph(graph.name, constants=graph.constants, hints=graph.hints)
-    for relation, a, b, message in graph.checks:
-        new.require(relation, sizes.substitute(a, values), sizes.substitute(b, values), message)
+    new = Graph(
+        graph.name, constants=graph.constants, hints=graph.hints, inout=graph.inout, written=graph.written,
+        hidden=graph.hidden,
+    )  # fmt: skip
+    for relation, a, b, message, exception in graph.checks:
+        new.require(relation, sizes.substitute(a, values), sizes.substitute(b, values), message, exception)
     made: dict[int, Node] = {}
     for node, name in zip(graph.inputs, graph.input_names, strict=True):
         made[node.number] = new.input(_type(node.type, values), name)
@@ -52,6 +55,7 @@ def _settled(graph: Graph, values: Mapping[str, Dim]) -> Graph:
         operands = [made[o.number] for o in node.operands]
         made[node.number] = new.apply(node.op.name, operands, node.where, _type(node.type, values), **params)
     new.outputs = [made[o.number] for o in graph.outputs]
+    new.effects = [made[e.number] for e in graph.effects]
     return new
 
 

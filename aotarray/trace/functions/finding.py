@@ -19,7 +19,7 @@ from .elementwise import cast_to, deliver, op
 from .joining import concatenate, stack
 from .ordering import argsort, isin, sort
 from .reductions import normalise_axes
-from .registry import array, implements
+from .registry import METHODS, array, implements
 from .selecting import positions, take
 from .shaping import flip, ravel, reshape
 
@@ -62,6 +62,9 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     if test.ndim != 1:
         raise ValueError(f"{here()}: condition must be a 1-d array")
     return deliver(x._trace, take(x, nonzero(test)[0], axis), out)
+
+
+METHODS["compress"] = lambda self, condition, axis=None, out=None: compress(condition, self, axis, out)
 
 
 @implements("extract")
