@@ -177,6 +177,8 @@ def elementwise(
     """
     trace.note_length()
     ufunc: Any = op.ufunc
+    if operator and op.name in _OF_INTS and all(o.type.weak for o in operands):
+        operands = [_int_of_bool(trace, o) for o in operands]
     loop = resolve(ufunc, operands, dtype)
     if op.name in _COMPARISONS:
         loop = _comparison_loop(operands, loop, ufunc)
@@ -189,6 +191,8 @@ def elementwise(
     cast_operands = [cast(trace, o, d) for o, d in zip(operands, loop, strict=False)]
     if op.name == "power" and loop[0].kind == "i":
         cast_operands[1] = _whole_power(trace, cast_operands[1], weak)
+    if weak and op.name == "power" and loop[0].kind == "f":
+        cast_operands = _real_power(trace, *cast_operands)
     if weak and op.name in ("divide", "floor_divide", "remainder"):
         cast_operands[1] = _checked(trace, cast_operands[1], "equal", ZeroDivisionError, "division by zero")
     if weak and op.name in ("left_shift", "right_shift"):
@@ -200,6 +204,49 @@ def elementwise(
     if weak and node.dtype.kind == "i" and op.name in ("multiply", "power", "left_shift"):
         node = _within_64_bits(trace, op.name, node, operands)
     return weakened(trace, node) if weak and node.dtype.kind != "b" else node
+
+
+#: operators that make an int of Python bools
+_OF_INTS = frozenset({
+    "add", "subtract", "multiply", "floor_divide", "remainder", "power", "left_shift", "right_shift",
+    "negative", "positive", "invert", "absolute",
+})  # fmt: skip
+
+
+def _int_of_bool(trace: Trace, node: Node) -> Node:
+    """A Python bool as the Python int that it is in arithmetic."""
+    return weakened(trace, cast(trace, node, np.dtype(np.int64))) if node.dtype == bool else node
+
+
+def _real_power(trace: Trace, base: Node, exponent: Node) -> list[Node]:
+    """Operands of a power of Python floats, which raises for zero to a negative one, and must not be complex."""
+    if base.op.name == "literal" and literal_value(base) > 0:
+        return [base, exponent]
+    known = float(literal_value(exponent)) if exponent.op.name == "literal" else None
+    if known is None or -np.inf < known < 0:
+        wrong = compare(trace, "equal", base, 0)
+        if known is None:
+            wrong = _all(trace, wrong, compare(trace, "less", exponent, 0), _is_finite(trace, exponent))
+        base = guard(trace, base, wrong, "ZeroDivisionError", "0.0 cannot be raised to a negative power")
+    if known is None or (np.isfinite(known) and not known.is_integer()):
+        wrong = _all(trace, compare(trace, "less", base, 0), _is_finite(trace, base))
+        if known is None:
+            whole = trace.graph.apply("rint", (exponent,), here())
+            part = trace.graph.apply("not_equal", (whole, exponent), here())
+            wrong = _all(trace, wrong, part, _is_finite(trace, exponent))
+        message = "a negative Python float to a fractional power is complex; make it complex in compiled functions"
+        base = guard(trace, base, wrong, "ValueError", message)
+    return [base, exponent]
+
+
+def _is_finite(trace: Trace, node: Node) -> Node:
+    return trace.graph.apply("isfinite", (node,), here())
+
+
+def _all(trace: Trace, first: Node, *rest: Node) -> Node:
+    for node in rest:
+        first = trace.graph.apply("logical_and", (first, node), here())
+    return first
 
 
 #: exponents for which NumPy calls another ufunc

@@ -104,7 +104,22 @@ def _rounded(self: Tracer, ndigits: int | None = None) -> Any:
     if self.ndim:
         raise TypeError(f"{here()}: round() takes numbers; use np.round for arrays")
     known = known_value(self._trace, self.node, "round()")
-    return round(known.item()) if known is not None else METHODS["astype"](round_to(self, 0), np.int64)
+    if known is not None:
+        return round(known.item())
+    if self.dtype.kind == "f":
+        self = _int_sized(self)
+    return METHODS["astype"](round_to(self, 0), np.int64)
+
+
+def _int_sized(x: Tracer) -> Tracer:
+    """`x`, which the program refuses where Python makes no int of it."""
+    trace, node = x._trace, x.node
+    for name, exception, message in (
+        ("isnan", "ValueError", "cannot convert float NaN to integer"),
+        ("isinf", "OverflowError", "cannot convert float infinity to integer"),
+    ):
+        node = promote.guard(trace, node, trace.graph.apply(name, (x.node,), here()), exception, message)
+    return Tracer.of(trace, node)
 
 
 METHODS["__round__"] = _rounded
