@@ -780,7 +780,10 @@ def test_work_is_shared_in_chunks_of_the_grain(load):
         assert begins[0] == 0
     assert len(np.unique(begins)) >= 8
     launcher.set_num_threads(1)
-    assert not program.run((np.zeros(1000),))[0].any()
+    assert not program.run((np.zeros(900),))[0].any()
+    (begins,) = program.run((np.zeros(12345),))  # of about a millisecond each, to look for signals between them
+    assert not (begins % 16).any()
+    assert len(np.unique(begins)) == 13
 
 
 def takes_two_threads(program):

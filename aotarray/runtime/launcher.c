@@ -660,6 +660,8 @@ static int group_limit(const char *controller, int (*limit_of)(const char *direc
 #define THREAD_NS 15000    /* and each thread must have this much to do */
 #define RELEASE_NS 2000    /* kernels shorter than this keep the GIL */
 #define CHUNKS 6           /* chunks per thread, to even out */
+#define PIECE_NS 1000000   /* and no chunk is longer, by estimate, so that there is time to look for signals */
+#define SIGNAL_NS 50000000 /* which is done so often */
 
 static struct {
     pthread_mutex_t lock;
@@ -692,6 +694,26 @@ static int64_t now_ns(void)
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
+/* A running program's GIL: the thread's state while it is let go, and when signals were last looked for. */
+typedef struct {
+    PyThreadState *released;
+    int64_t looked;
+} Watch;
+
+/* Runs the handlers of signals when that was long ago; -1 with an exception set when one raised it. */
+static int look_for_signals(Watch *watch)
+{
+    int64_t now = now_ns();
+    if (!watch->looked) watch->looked = now;
+    if (now - watch->looked < SIGNAL_NS) return 0;
+    int released = watch->released != NULL;
+    if (released) PyEval_RestoreThread(watch->released);
+    int rc = PyErr_CheckSignals();
+    watch->released = released ? PyEval_SaveThread() : NULL;
+    watch->looked = now_ns();
+    return rc;
+}
+
 #define TICKETS 0xffff0000u
 #define TICKET 0x10000u
 #define INSIDE 0xffffu
@@ -709,13 +731,19 @@ static int spin_until(uint32_t mask, int set)
     return 0;
 }
 
-static void take_chunks(void *scratch)
+/* Runs chunks until there are no more. The caller's thread looks for signals (`watch`), and when one raises, -1,
+ * takes all that are left away. */
+static int take_chunks(void *scratch, Watch *watch)
 {
     for (;;) {
         int64_t begin = atomic_fetch_add(&pool.next, pool.chunk);
-        if (begin >= pool.count) return;
+        if (begin >= pool.count) return 0;
         int64_t end = pool.count - begin < pool.chunk ? pool.count : begin + pool.chunk;
         pool.kernel(pool.pointers, pool.ints, scratch, begin, end);
+        if (watch && end < pool.count && look_for_signals(watch) < 0) {
+            atomic_store(&pool.next, pool.count);
+            return -1;
+        }
     }
 }
 
@@ -746,7 +774,7 @@ static void *worker(void *unused)
             scratch = aligned_alloc(LINE, room);
             if (!scratch) room = 0;
         }
-        if (pool.scratch <= room) take_chunks(scratch);
+        if (pool.scratch <= room) take_chunks(scratch, NULL);
         if (atomic_fetch_sub(&pool.gate, 1) == 1 && atomic_load(&pool.waiting)) {
             pthread_mutex_lock(&pool.lock);
             pthread_cond_signal(&pool.done);
@@ -789,10 +817,11 @@ static void pool_grow(int workers)
     pthread_attr_destroy(&attr);
 }
 
-/* Runs [0, count) on up to `threads` threads, the caller's among them. Returns 0 when another caller has
- * the pool. Workers that are slow to wake are not waited for. */
+/* Runs [0, count) on up to `threads` threads, the caller's among them, in chunks of at most `piece`, a multiple of
+ * `grain`. Returns 0 when another caller has the pool, -1 when a signal raised. Workers that are slow to wake are
+ * not waited for. */
 static int pool_run(Kernel kernel, void *const *pointers, const int64_t *ints, void *scratch, size_t scratch_size,
-                    int64_t count, int64_t grain, int threads)
+                    int64_t count, int64_t grain, int64_t piece, int threads, Watch *watch)
 {
     if (atomic_exchange(&pool.busy, 1)) return 0;
     pool_grow(threads - 1);
@@ -802,6 +831,7 @@ static int pool_run(Kernel kernel, void *const *pointers, const int64_t *ints, v
     pool.ints = ints;
     pool.count = count;
     pool.chunk = chunk < grain ? grain : (chunk + grain - 1) / grain * grain;
+    if (pool.chunk > piece) pool.chunk = piece;
     pool.scratch = scratch_size;
     atomic_store(&pool.next, 0);
     atomic_store(&pool.gate, (uint32_t)(threads - 1) * TICKET);
@@ -810,7 +840,7 @@ static int pool_run(Kernel kernel, void *const *pointers, const int64_t *ints, v
         for (int i = 1; i < threads; i++) pthread_cond_signal(&pool.wake);
         pthread_mutex_unlock(&pool.lock);
     }
-    take_chunks(scratch);
+    int rc = take_chunks(scratch, watch);
     atomic_fetch_and(&pool.gate, INSIDE);
     if (!spin_until(INSIDE, 0)) {
         pthread_mutex_lock(&pool.lock);
@@ -820,7 +850,7 @@ static int pool_run(Kernel kernel, void *const *pointers, const int64_t *ints, v
         pthread_mutex_unlock(&pool.lock);
     }
     atomic_store(&pool.busy, 0);
-    return 1;
+    return rc < 0 ? -1 : 1;
 }
 
 /* -1 with an exception set when a warning became one. */
@@ -1570,12 +1600,13 @@ static double kernel_ns(const Frame *f, const Instruction *ins)
     return (double)f->values[ins->u.kernel.work] * (double)ins->u.kernel.cost / 1024;
 }
 
-static void run_kernel(Frame *f, const Instruction *ins, double ns)
+/* -1 when a signal raised. What a kernel computes does not depend on where its range is cut. */
+static int run_kernel(Frame *f, const Instruction *ins, double ns, Watch *watch)
 {
     const Program *p = f->program;
     const int64_t *pointers = LIST(p, ins->u.kernel.pointers_at), *ints = LIST(p, ins->u.kernel.ints_at);
     int64_t count = f->values[ins->u.kernel.count], grain = ins->u.kernel.grain;
-    if (count <= 0) return;
+    if (count <= 0) return 0;
     for (int64_t i = 0; i < ins->u.kernel.n_pointers; i++) f->kernel_pointers[i] = f->pointers[pointers[i]];
     for (int64_t i = 0; i < ins->u.kernel.n_ints; i++) f->kernel_ints[i] = f->values[ints[i]];
     if (ins->u.kernel.n_loops) {
@@ -1584,16 +1615,27 @@ static void run_kernel(Frame *f, const Instruction *ins, double ns)
         collapse_loops(f->kernel_ints, ins->u.kernel.n_loops, ins->u.kernel.n_operands, collapse + 1);
     }
     Kernel kernel = p->kernels[ins->u.kernel.kernel];
+    int64_t piece = count;
+    if (ns > PIECE_NS) {
+        piece = (int64_t)((double)count * PIECE_NS / ns);
+        piece = piece < grain ? grain : piece / grain * grain;
+    }
     if (ns >= PARALLEL_NS && count > grain) {
         int64_t chunks = (count + grain - 1) / grain, threads = atomic_load(&pool.limit);
         if (p->threads && threads > p->threads) threads = p->threads;
         if (threads > ns / THREAD_NS) threads = (int64_t)(ns / THREAD_NS);
         if (threads > chunks) threads = chunks;
         size_t scratch = ins->u.kernel.scratch < 0 ? 0 : (size_t)f->values[ins->u.kernel.scratch];
-        if (threads > 1 && pool_run(kernel, f->kernel_pointers, f->kernel_ints, f->scratch, scratch, count, grain, (int)threads))
-            return;
+        int done = threads <= 1 ? 0 : pool_run(kernel, f->kernel_pointers, f->kernel_ints, f->scratch, scratch, count, grain,
+                                               piece, (int)threads, watch);
+        if (done) return done < 0 ? -1 : 0;
     }
-    kernel(f->kernel_pointers, f->kernel_ints, f->scratch, 0, count);
+    for (int64_t begin = 0, end; begin < count; begin = end) {
+        end = count - begin <= piece ? count : begin + piece;
+        kernel(f->kernel_pointers, f->kernel_ints, f->scratch, begin, end);
+        if (end < count && look_for_signals(watch) < 0) return -1;
+    }
+    return 0;
 }
 
 /* A buffer as an ndarray: the caller's own where there is one, else one that shows its memory, which can
@@ -1940,7 +1982,6 @@ static int64_t run_control(Frame *f, int64_t at)
     }
 }
 
-#define SIGNAL_NS 50000000 /* loops look for signals so often */
 #define CONTROL_NS 5       /* an instruction of control takes about so long */
 
 /* The GIL is let go once kernels have run, or are about to run, long enough for that to pay off. In a loop it
@@ -1948,14 +1989,13 @@ static int64_t run_control(Frame *f, int64_t at)
 static int run_instructions(Frame *f)
 {
     const Program *p = f->program;
-    PyThreadState *released = NULL;
+    Watch watch = {NULL, 0};
     double held = 0, since = 0;
-    int64_t looked = 0;
     for (int64_t i = 0; i < p->head->n_buffers; i++) {
         const Buffer *b = &p->buffers[i];
         if (b->kind != BUFFER_TEMP || !b->zero) continue;
         size_t bytes = (size_t)frame_bytes(f, b);
-        if (!released && (held += (double)bytes / 8) >= RELEASE_NS) released = PyEval_SaveThread();
+        if (!watch.released && (held += (double)bytes / 8) >= RELEASE_NS) watch.released = PyEval_SaveThread();
         memset(f->pointers[i], 0, bytes);
     }
     int rc = 0;
@@ -1963,25 +2003,17 @@ static int run_instructions(Frame *f)
         const Instruction *ins = &p->instructions[i];
         double ns = ins->kind == RUN_KERNEL ? kernel_ns(f, ins) : CONTROL_NS;
         if (ins->kind == RUN_KERNEL || ins->kind >= RUN_JUMP) {
-            if (!released && (held += ns) >= RELEASE_NS) released = PyEval_SaveThread();
+            if (!watch.released && (held += ns) >= RELEASE_NS) watch.released = PyEval_SaveThread();
             if (ins->kind == RUN_KERNEL) {
-                run_kernel(f, ins, ns);
+                rc = run_kernel(f, ins, ns, &watch);
                 since += ns + CONTROL_NS;
                 i++;
                 continue;
             }
             int64_t next = run_control(f, i);
             if (next <= i && (since += ns) >= SIGNAL_NS / 1000) { /* a step is done: time to look at the clock? */
-                int64_t now = now_ns();
                 since = 0;
-                if (!looked) looked = now;
-                if (now - looked >= SIGNAL_NS) {
-                    if (released) PyEval_RestoreThread(released);
-                    released = NULL;
-                    held = 0;
-                    rc = PyErr_CheckSignals();
-                    looked = now;
-                }
+                rc = look_for_signals(&watch);
             }
             i = next;
             continue;
@@ -1994,8 +2026,8 @@ static int run_instructions(Frame *f)
         }
         if (ins->kind == RUN_RAISE && !*(const int64_t *)f->pointers[ins->u.raise.buffer]) continue;
         if (ins->kind == RUN_EFFECT && effect_is_idle(f, ins)) continue;
-        if (released) PyEval_RestoreThread(released);
-        released = NULL;
+        if (watch.released) PyEval_RestoreThread(watch.released);
+        watch.released = NULL;
         held = 0;
         switch (ins->kind) {
         case RUN_LIBRARY: rc = run_library(f, ins); break;
@@ -2005,7 +2037,7 @@ static int run_instructions(Frame *f)
         }
         if (measured) point_aliases(f, ins);
     }
-    if (released) PyEval_RestoreThread(released);
+    if (watch.released) PyEval_RestoreThread(watch.released);
     return rc;
 }
 
