@@ -95,6 +95,13 @@ class Graph:
     _constant_numbers: dict[bytes, int] = field(default_factory=dict, repr=False)
     _count: int = 0
 
+    def emptied(self) -> Graph:
+        """The same function without nodes and checks: a pass fills in inputs, outputs, effects and checks again."""
+        return Graph(
+            self.name, constants=self.constants, hints=self.hints, inout=self.inout, written=self.written,
+            hidden=self.hidden,
+        )  # fmt: skip
+
     def apply(
         self,
         op: str,

@@ -315,6 +315,22 @@ def test_sizes_are_shown_as_ints():
     assert compiled.stats().compilations == 1
 
 
+def test_sizes_that_a_call_settles_keep_effects_and_what_is_written():
+    def f(x, y):
+        s = 0.0
+        for i in range(x.shape[0]):  # a small size, known to the program
+            s = s + x[i]
+        aotarray.debug.print("s = {}", s)
+        aotarray.check(s < 5, "s is {s}", s=s)
+        y[...] = y + s
+
+    for x in (np.ones(3), np.full(2, 4.0)):
+        expected, found = np.ones(2), np.ones(2)
+        wanted = observed(lambda x=x, y=expected: f(x, y))
+        assert observed(lambda x=x, y=found: aotarray.jit(f, inout="y")(x, y)) == wanted
+        np.testing.assert_array_equal(found, expected)
+
+
 # -- loops and choices ------------------------------------------------------------------------------
 def test_each_step_of_a_loop_prints_and_checks():
     def f(x, limit):

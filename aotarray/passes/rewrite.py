@@ -18,10 +18,8 @@ def same(graph: Graph, node: Node, operands: tuple[Node, ...]) -> Node:
 
 def rebuild(graph: Graph, rule: Rule, inside: bool = True) -> Graph:
     """A new graph in which every live node is what `rule` makes of it, and in graphs `inside` it; inputs stay."""
-    new = Graph(
-        graph.name, constants=graph.constants, checks=list(graph.checks), hints=graph.hints, inout=graph.inout,
-        written=graph.written, hidden=graph.hidden,
-    )  # fmt: skip
+    new = graph.emptied()
+    new.checks = list(graph.checks)
     made: dict[int, Node] = {}
     for node, name in zip(graph.inputs, graph.input_names, strict=True):
         made[node.number] = new.input(node.type, name)

@@ -36,10 +36,7 @@ def settle_sizes(graph: Graph) -> Graph:
 
 def _settled(graph: Graph, values: Mapping[str, Dim]) -> Graph:
     """The graph with values in place of names."""
-    new = Graph(
-        graph.name, constants=graph.constants, hints=graph.hints, inout=graph.inout, written=graph.written,
-        hidden=graph.hidden,
-    )  # fmt: skip
+    new = graph.emptied()
     for relation, a, b, message, exception in graph.checks:
         new.require(relation, sizes.substitute(a, values), sizes.substitute(b, values), message, exception)
     made: dict[int, Node] = {}
