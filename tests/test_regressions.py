@@ -418,3 +418,19 @@ def test_sizes_in_caches_outlive_their_call():
     for n in (3, 4, 3):
         np.testing.assert_array_equal(function(np.zeros(n)), np.full(n, n + 1.0))
         assert cached(n) == n + 1
+
+
+def test_a_pass_that_settles_sizes_keeps_effects_and_written_arguments(capsys):
+    def invert(a, b):
+        aotarray.debug.print("{x}", x=a[0, 0])
+        aotarray.check(a[0, 1] < 5, "large: {x}", x=a[0, 1])
+        b[...] = np.linalg.inv(a)
+
+    compiled = aotarray.jit(invert, inout=("b",))
+    a, b = np.array([[2.0, 1.0], [1.0, 3.0]]), np.zeros((2, 2))
+    compiled(a, b)
+    np.testing.assert_allclose(b, np.linalg.inv(a))
+    assert capsys.readouterr().out == "2.0\n"
+    a[0, 1] = 7
+    with pytest.raises(ValueError, match="large: 7.0"):
+        compiled(a, b)
