@@ -317,6 +317,57 @@ def test_loops_one_after_another():
     assert len(kernels_of(check(sums, RNG.random(9)))) == 1
 
 
+def lorenz(start, step, count):
+    def slope(s):
+        return np.stack([10.0 * (s[1] - s[0]), s[0] * (28.0 - s[2]) - s[1], s[0] * s[1] - 8 / 3 * s[2]])
+
+    path = np.zeros((count, 3)) if isinstance(count, int) else np.zeros((start.shape[0], 3))
+
+    def runge_kutta(i, carry):
+        s, path = carry
+        a = slope(s)
+        b = slope(s + 0.5 * step * a)
+        c = slope(s + 0.5 * step * b)
+        s = s + step / 6 * (a + 2 * b + 2 * c + slope(s + step * c))
+        path[i] = s
+        return s, path
+
+    return aotarray.fori_loop(0, path.shape[0], runge_kutta, (np.ones(3) * start[0], path))
+
+
+def test_elements_of_a_few_numbers_each():
+    """Arrays of a few elements that mix: each is a register, and the whole loop a kernel."""
+    lowered = check(lambda x: lorenz(x, 0.01, x), RNG.random(20), scale=1e3)
+    assert len(kernels_of(lowered)) == 1
+
+    turn = np.array([[0.6, -0.8, 0.1], [0.8, 0.6, 0.0], [0.0, 0.1, 0.9]])
+
+    def turned(points, n):  # many small vectors
+        def step(i, p):
+            return (turn * p[:, None, :]).sum(axis=2) + i
+
+        return aotarray.fori_loop(0, n, step, points[:, :3] * np.ones(3))
+
+    check(turned, RNG.random((7, 3)), 4)
+
+    def both(x, n):  # a matrix, a vector and a number
+        def step(i, carry):
+            m, v, s = carry
+            v = (m * v).sum(axis=1) * 0.3
+            return m.T * 0.5 + v, v, s + v[0]
+
+        return aotarray.fori_loop(0, n, step, (turn * x[0], np.ones(3) * x[1], 0.0))
+
+    assert len(kernels_of(check(both, RNG.random(2), 5))) == 1
+    check(
+        lambda x, n: aotarray.fori_loop(0, n, lambda i, s: s[::-1] * 2 + i, np.ones(4) * x[0]),
+        RNG.random(2),
+        3,
+    )
+    chosen = lambda x, n: aotarray.fori_loop(0, n, lambda i, s: s + s[i % 3], np.ones(3) * x)  # noqa: E731
+    check(chosen, RNG.random(3), 5, fused=False)
+
+
 # -- at random --------------------------------------------------------------------------------------
 class Bodies:
     """A random loop over elements: Python source from a seed."""

@@ -11,6 +11,9 @@ from ..sizes import Dim
 
 Index = tuple[Dim, ...]
 
+#: reductions over at most this many elements (a constant) are unrolled into the loop that uses them
+INLINE_REDUCTION = 16
+
 
 def loop_index(axis: int) -> Dim:
     """The loop variable of domain axis `axis`, as a size expression."""
@@ -23,6 +26,17 @@ class Access:
 
     node: Node
     index: Index
+
+
+def inlines_reduction(node: Node) -> bool:
+    """A fold of a few elements, cheap enough to unroll in the loop that uses it."""
+    return node.op.kind == "reduce" and 0 <= folded(node) <= INLINE_REDUCTION
+
+
+def folded(node: Node) -> int:
+    """How many elements a reduction folds into one, or -1 when that depends on sizes."""
+    total = sizes.product(node.operands[0].shape[a] for a in node.params["axes"])
+    return total if isinstance(total, int) else -1
 
 
 def domain_of(node: Node) -> tuple[tuple[Dim, ...], tuple[int, ...]]:

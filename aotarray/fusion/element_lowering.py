@@ -11,12 +11,15 @@ from ..graph import Node, axis_name, topological
 from ..loops import Break, For, If, Kernel, Let
 from ..sizes import Dim
 from . import scalar
-from .access import Index, squeezed
-from .elements import Write, reads
+from .access import Index
+from .elements import Write, places, reads
 from .group_lowering import GroupLowering
 from .joined import Joined, JoinedLoop
 from .nest import Nest, Scope, Storage, Value
 from .partition import Group
+
+#: what an element carries: the names of each part, by the number of the carried value and the index in it
+States = dict[tuple[int, Index], tuple[str, ...]]
 
 #: elements of a block
 BLOCK = 128
@@ -116,28 +119,37 @@ class ElementLowering(GroupLowering):
         found: list[Index] = []
         for loop in self.joined.loops:
             found += [index for _, index in reads(loop.values(), frozenset(self.storage))]
-            found += [self._place(w) for k in loop.writes for w in (*loop.writes[k], *loop.before.get(k, ()))]
+            written = [w for k in loop.writes for w in (*loop.writes[k], *loop.before.get(k, ()))]
+            found += [place for write in written for place in self._places(write)]
         return all(last not in sizes.names(i) for index in found for i in index[:-1])
 
-    def _place(self, write: Write) -> Index:
+    def _places(self, write: Write) -> list[Index]:
         """Where a write goes, in loop variables; 0 for what is known at run time only."""
-        here = {axis_name(a): i for a, i in enumerate(squeezed(write.value.shape))}
-        return tuple(0 if isinstance(i, Node) else sizes.substitute(i, here) for i in write.index)
+        found = []
+        for at in places(write.value, len(self.domain)):
+            here = {axis_name(a): i for a, i in enumerate(at)}
+            found.append(tuple(0 if isinstance(i, Node) else sizes.substitute(i, here) for i in write.index))
+        return found
 
     # -- what both ways share -----------------------------------------------------------------------
-    def _begin(self, loop: JoinedLoop) -> dict[int, tuple[str, ...]]:
+    def _elements(self, node: Node) -> list[Index]:
+        """The indices of a value that an element of the loop computes."""
+        here = {f"@{a}": name for a, name in enumerate(self.index)}
+        return [tuple(sizes.substitute(i, here) for i in at) for at in places(node, len(self.domain))]
+
+    def _begin(self, loop: JoinedLoop) -> States:
         """The states of an element before the first step; what is written before the loop is."""
         nest = self.nest
         for k, found in loop.before.items():
             for write in found:
-                at = self.at(write.value, self.all)
-                target = target_of(nest, write, at, loop.carried[k].shape)
-                self._store(loop.places[k], target, nest.value(write.value, at), write.value)
-        states = {}
-        for k in loop.loop.states:
-            start = loop.starts[k]
-            states[k] = self._names(nest.value(start, self.at(start, self.all)))
-        return states
+                for at in self._elements(write.value):
+                    target = target_of(nest, write, at, loop.carried[k].shape)
+                    self._store(loop.places[k], target, nest.value(write.value, at), write.value)
+        return {
+            (k, at): self._names(nest.value(loop.starts[k], at))
+            for k in loop.loop.states
+            for at in self._elements(loop.starts[k])
+        }
 
     def _open_steps(self, loop: JoinedLoop) -> None:
         """The loop over steps."""
@@ -150,13 +162,12 @@ class ElementLowering(GroupLowering):
         scope.memo[loop.counter.number, ()] = f"int64({step})"
         self._pin(loop, scope, {loop.counter.number, *(loop.carried[k].number for k in loop.writes)})
 
-    def _know_states(self, loop: JoinedLoop, states: dict[int, tuple[str, ...]]) -> None:
+    def _know_states(self, loop: JoinedLoop, states: States) -> None:
         """In the scope that is open, what is carried has these names."""
         scope = self.nest.scopes[-1]
-        self._pin(loop, scope, {loop.carried[k].number for k in states})
-        for k, names in states.items():
-            node = loop.carried[k]
-            scope.memo[node.number, self.at(node, self.all)] = self._wide(names)
+        self._pin(loop, scope, {loop.carried[k].number for k, _ in states})
+        for (k, at), names in states.items():
+            scope.memo[loop.carried[k].number, at] = self._wide(names)
 
     def _pin(self, loop: JoinedLoop, scope: Scope, changing: set[int]) -> None:
         """Have what depends on these nodes, or on the counter as an index, computed in the scope."""
@@ -166,23 +177,24 @@ class ElementLowering(GroupLowering):
                 changing.add(node.number)
                 self.nest.pinned[node.number] = scope
 
-    def _step(self, loop: JoinedLoop) -> dict[int, tuple[str, ...]]:
+    def _step(self, loop: JoinedLoop) -> States:
         """One step: all values first, then what it writes; the new states."""
         nest = self.nest
-        new = {}
-        for k in loop.loop.states:
-            out = loop.outputs[k]
-            new[k] = self._names(nest.value(out, self.at(out, self.all)))
+        new = {
+            (k, at): self._names(nest.value(loop.outputs[k], at))
+            for k in loop.loop.states
+            for at in self._elements(loop.outputs[k])
+        }
         planned = []
         for k, found in loop.writes.items():
             for write in found:
-                at = self.at(write.value, self.all)
-                value = nest.value(write.value, at)
-                target = target_of(nest, write, at, loop.carried[k].shape)
-                planned.append((loop.places[k], target, value, write.value))
+                for at in self._elements(write.value):
+                    value = nest.value(write.value, at)
+                    target = target_of(nest, write, at, loop.carried[k].shape)
+                    planned.append((loop.places[k], target, value, write.value))
         for out, place in loop.stacks:
-            at = self.at(out, self.all)
-            planned.append((place, ((sizes.name(loop.steps.name), *at), []), nest.value(out, at), out))
+            for at in self._elements(out):
+                planned.append((place, ((sizes.name(loop.steps.name), *at), []), nest.value(out, at), out))
         for place, target, value, node in planned:
             self._store(place, target, value, node)
         return new
@@ -193,31 +205,29 @@ class ElementLowering(GroupLowering):
         if place is not None:
             store_at(self.nest, place, target, value, str(node.where))
 
-    def _finish(self, loop: JoinedLoop, k: int, value: Value) -> None:
+    def _finish(self, loop: JoinedLoop, k: int, at: Index, value: Value) -> None:
         """Write a state after the last step."""
-        node = loop.carried[k]
-        self._store(loop.places[k], (self.at(node, self.all), []), value, loop.outputs[k])
+        self._store(loop.places[k], (at, []), value, loop.outputs[k])
 
     # -- one by one ---------------------------------------------------------------------------------
     def _walk(self, loop: JoinedLoop) -> None:
         nest = self.nest
-        states = {}
-        for k, parts in self._begin(loop).items():
-            states[k] = tuple(nest.fresh(f"state{k}") for _ in parts)
-            for name, part in zip(states[k], parts, strict=True):
+        states: States = {}
+        for key, parts in self._begin(loop).items():
+            states[key] = tuple(nest.fresh(f"state{key[0]}") for _ in parts)
+            for name, part in zip(states[key], parts, strict=True):
                 nest.emit(Let(name, part))
         self._open_steps(loop)
         self._know_states(loop, states)
         new = self._step(loop)
         taken = {name for names in states.values() for name in names}
-        for k, parts in new.items():
-            new[k] = tuple(self._copied(p) if p in taken else p for p in parts)
-        for k, names in states.items():
-            for name, part in zip(names, new[k], strict=True):
+        new = {key: tuple(self._copied(p) if p in taken else p for p in parts) for key, parts in new.items()}
+        for key, names in states.items():
+            for name, part in zip(names, new[key], strict=True):
                 nest.emit(Let(name, part))
         nest.close()
-        for k, names in states.items():
-            self._finish(loop, k, self._wide(names))
+        for (k, at), names in states.items():
+            self._finish(loop, k, at, self._wide(names))
 
     def _copied(self, text: str) -> str:
         name = self.nest.temporary()
@@ -241,14 +251,14 @@ class ElementLowering(GroupLowering):
     def _walk_block(self, loop: JoinedLoop, block: str, stop: str) -> None:
         nest, element = self.nest, self.variables[-1]
         own = (sizes.name(element) - sizes.name(block),)
-        waiting: dict[int, tuple[Storage, ...]] = {}
+        waiting: dict[tuple[int, Index], tuple[Storage, ...]] = {}
         if loop.before or loop.loop.states:
             nest.open(For(element, block, stop))
-            for k, parts in self._begin(loop).items():
-                code = loop.starts[k].type.code
+            for key, parts in self._begin(loop).items():
+                code = loop.starts[key[0]].type.code
                 code = scalar.PART.get(code, code)
-                waiting[k] = tuple(nest.scratch(f"state{k}", code, BLOCK) for _ in parts)
-                for place, part in zip(waiting[k], parts, strict=True):
+                waiting[key] = tuple(nest.scratch(f"state{key[0]}", code, BLOCK) for _ in parts)
+                for place, part in zip(waiting[key], parts, strict=True):
                     nest.store(place, own, part)
             nest.close()
         self._open_steps(loop)
@@ -256,11 +266,11 @@ class ElementLowering(GroupLowering):
         if moved:
             nest.emit(Let(moved, "False"))
         nest.open(For(element, block, stop))
-        states = {k: self._load(places, own) for k, places in waiting.items()}
+        states = {key: self._load(scratch, own) for key, scratch in waiting.items()}
         self._know_states(loop, states)
         new = self._step(loop)
-        for k, places in waiting.items():
-            for place, old, part in zip(places, states[k], new[k], strict=True):
+        for key, scratch in waiting.items():
+            for place, old, part in zip(scratch, states[key], new[key], strict=True):
                 nest.store(place, own, part)
                 if moved:
                     nest.emit(Let(moved, f"{moved} | {self._differs(old, part, place.code)}"))
@@ -268,15 +278,15 @@ class ElementLowering(GroupLowering):
         if moved:
             nest.emit(If(f"not {moved}", [Break()]))
         nest.close()
-        if any(loop.places[k] is not None for k in waiting):
+        if any(loop.places[k] is not None for k, _ in waiting):
             nest.open(For(element, block, stop))
-            for k, places in waiting.items():
+            for (k, at), scratch in waiting.items():
                 if loop.places[k] is not None:
-                    self._finish(loop, k, self._wide(self._load(places, own)))
+                    self._finish(loop, k, at, self._wide(self._load(scratch, own)))
             nest.close()
 
-    def _load(self, places: tuple[Storage, ...], own: Index) -> tuple[str, ...]:
-        return tuple(self._names(self.nest.load(p, own, self.nest.scopes[-1]))[0] for p in places)
+    def _load(self, scratch: tuple[Storage, ...], own: Index) -> tuple[str, ...]:
+        return tuple(self._names(self.nest.load(p, own, self.nest.scopes[-1]))[0] for p in scratch)
 
     def _may_settle(self, loop: JoinedLoop) -> bool:
         """True when a step that changes nothing is the last that could: each does the same with the states."""

@@ -9,19 +9,23 @@ in place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from .. import sizes
 from ..graph import Graph, Node, axis_name
 from ..sizes import Dim
-from .access import Index, loop_index, operand_uses, squeezed
+from .access import Index, inlines_reduction, loop_index, operand_uses
 from .positions import Steps, affine
 
 #: what the body of such a loop may consist of, and how many of them
-_KINDS = frozenset({"leaf", "elementwise", "view", "gather", "concat", "update", "put"})
+_KINDS = frozenset({"leaf", "elementwise", "view", "gather", "concat", "update", "put", "reduce"})
 _LARGEST = 400
+#: values that the body computes for an element, and at most so many of one array
+_LARGEST_STEP, _LARGEST_TAIL = 400, 16
 #: at most so many writes before a loop complete what its steps write
 _FEW = 8
 
@@ -39,7 +43,10 @@ class Write:
 
 @dataclass(frozen=True)
 class ElementLoop:
-    """How a loop falls apart into elements of `domain`; carried values by number."""
+    """How a loop falls apart into elements of `domain`; carried values by number.
+
+    Arrays may have last axes of a few elements beside those of the domain: an element of the loop has all of these.
+    """
 
     domain: tuple[Dim, ...]
     states: tuple[int, ...]
@@ -123,7 +130,8 @@ def element_loop(node: Node) -> ElementLoop | None:
         return None
     body: Graph = node.params["body"]
     nodes = body.nodes()
-    if len(nodes) > _LARGEST or body.checks or any(n.op.kind not in _KINDS for n in nodes):
+    loose = [n for n in nodes if n.op.kind not in _KINDS or (n.op.kind == "reduce" and not inlines_reduction(n))]
+    if loose or body.checks or len(nodes) > _LARGEST:
         return None
     count = node.params["carried"]
     states: list[int] = []
@@ -139,16 +147,47 @@ def element_loop(node: Node) -> ElementLoop | None:
     values = [body.outputs[k] for k in states]
     values += [w.value for found in tracks.values() for w in found]
     values += body.outputs[count:]
-    shapes = {tuple(d for d in v.shape if d != 1) for v in values}
-    if len(shapes) != 1:
-        return None
-    loop = ElementLoop(shapes.pop(), tuple(states), tracks)
     positions = [i for found in tracks.values() for w in found for i in w.index if isinstance(i, Node)]
-    starts: list[tuple[Node, Index]] = [(v, squeezed(v.shape)) for v in values]
-    starts += [(p, ()) for p in positions]
-    if not _is_separate(body, loop, starts):
-        return None
-    return replace(loop, fresh=frozenset(k for k in tracks if _is_fresh(node, k, tracks[k], starts)))
+    for domain in _domains(values):
+        loop = ElementLoop(domain, tuple(states), tracks)
+        starts: list[tuple[Node, Index]] = [(v, at) for v in values for at in places(v, len(domain))]
+        starts += [(p, ()) for p in positions]
+        if _is_separate(body, loop, starts):
+            return replace(loop, fresh=frozenset(k for k in tracks if _is_fresh(node, k, tracks[k], starts)))
+    return None
+
+
+def _domains(values: Sequence[Node]) -> Iterator[tuple[Dim, ...]]:
+    """What the elements of a loop may be: those of all values, or with a few elements of each value beside."""
+    shapes = {tuple(d for d in v.shape if d != 1) for v in values}
+    common: tuple[Dim, ...] = min(shapes, key=len)
+    if len(shapes) == 1 and not _is_few(common):
+        yield common
+    while common and (isinstance(common[-1], int) or any(s[: len(common)] != common for s in shapes)):
+        common = common[:-1]
+    few = all(_is_few(s[len(common) :]) for s in shapes)
+    if few and sum(len(places(v, len(common))) for v in values) <= _LARGEST_STEP:
+        yield common
+
+
+def _is_few(shape: tuple[Dim, ...]) -> bool:
+    return math.prod(d if isinstance(d, int) else 2 * _LARGEST_TAIL for d in shape) <= _LARGEST_TAIL
+
+
+def places(node: Node, rank: int) -> list[Index]:
+    """The indices of a value that an element computes: loop variables, and all positions in axes of a few."""
+    lead: list[tuple[Dim, ...]] = []
+    axis = 0
+    for extent in node.shape:
+        if extent == 1:
+            lead.append((0,))
+        elif axis < rank:
+            lead.append((loop_index(axis),))
+            axis += 1
+        else:
+            assert isinstance(extent, int)
+            lead.append(tuple(range(extent)))
+    return list(itertools.product(*lead))
 
 
 def _is_separate(body: Graph, loop: ElementLoop, starts: list[tuple[Node, Index]]) -> bool:
@@ -160,8 +199,26 @@ def _is_separate(body: Graph, loop: ElementLoop, starts: list[tuple[Node, Index]
             if own is None or owned.setdefault(body.inputs[1 + k].number, own) != own:
                 return False
     for k in loop.states:
-        owned[body.inputs[1 + k].number] = squeezed(body.inputs[1 + k].shape)
-    return reads_own(starts, owned)
+        owned[body.inputs[1 + k].number] = own_part(body.inputs[1 + k].shape, len(loop.domain))
+    states = frozenset(body.inputs[1 + k].number for k in loop.states)
+    return reads_own(starts, owned) and all(
+        own is not None or all("r" in n for n in sizes.names(place))  # of a sum that is written out
+        for number, index in reads(starts, states)
+        for own, place in zip(owned[number], index, strict=True)
+    )
+
+
+def own_part(shape: tuple[Dim, ...], rank: int) -> Owned:
+    """Where an element finds what is its own in a value of the loop: None along axes of which it has all."""
+    found: list[Dim | None] = []
+    axis = 0
+    for extent in shape:
+        if extent == 1:
+            found.append(0)
+        else:
+            found.append(loop_index(axis) if axis < rank else None)
+            axis += 1
+    return tuple(found)
 
 
 def reads_own(starts: list[tuple[Node, Index]], owned: dict[int, Owned]) -> bool:
@@ -176,7 +233,7 @@ def reads_own(starts: list[tuple[Node, Index]], owned: dict[int, Owned]) -> bool
 def own_axes(write: Write, rank: int) -> Owned | None:
     """For each axis of a track its index, in the loop variables, where that is an element's own; None elsewhere."""
     lanes = {str(loop_index(a)) for a in range(rank)}
-    here = {axis_name(a): i for a, i in enumerate(squeezed(write.value.shape))}
+    here = {axis_name(a): i or 0 for a, i in enumerate(own_part(write.value.shape, rank))}
     own: list[Dim | None] = []
     seen: set[str] = set()
     for position in write.index:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from .. import sizes
 from ..graph import Graph, Node, axis_name
 from ..sizes import Dim
-from .access import Index, squeezed
-from .elements import ElementLoop, Owned, Write, own_axes, reads, start_writes, writes
+from .access import Index
+from .elements import ElementLoop, Owned, Write, own_axes, own_part, places, reads, start_writes, writes
 from .nest import Storage
 from .positions import Steps, affine
 
@@ -59,7 +59,9 @@ class JoinedLoop:
         stepped += [w.value for found in self.writes.values() for w in found]
         starts = [self.starts[k] for k in self.loop.states]
         scalars = [self.lower, self.upper, *self.positions()]
-        return [(v, squeezed(v.shape)) for v in (*before, *starts, *stepped)] + [(v, ()) for v in scalars]
+        rank = len(self.loop.domain)
+        found = [(v, at) for v in (*before, *starts, *stepped) for at in places(v, rank)]
+        return found + [(v, ()) for v in scalars]
 
     def owned(self) -> dict[int, Owned]:
         """By the buffer of each result: where an element finds what is its own."""
@@ -71,9 +73,9 @@ class JoinedLoop:
             if k in self.writes:
                 found[place.buffer] = own_axes(self.writes[k][0], rank) or ()
             elif k in self.loop.states:
-                found[place.buffer] = squeezed(place.shape)
+                found[place.buffer] = own_part(place.shape, rank)
             else:
-                found[place.buffer] = (None, *squeezed(place.shape[1:]))
+                found[place.buffer] = (None, *own_part(place.shape[1:], rank))
         return found
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
-from .. import sizes
 from ..graph import Graph, Node, has_effects, topological
 from ..sizes import Dim
 from .access import (
@@ -18,7 +17,9 @@ from .access import (
     Index,
     accesses,
     domain_of,
+    folded,
     identity,
+    inlines_reduction,
     loop_index,
     operand_uses,
     reads_what_it_changes,
@@ -28,8 +29,6 @@ from .elements import stored_operands
 
 #: recomputing a value costs its price; storing and reloading one costs about this many additions
 STORE_PRICE = 6
-#: reductions over at most this many elements (a constant) are unrolled into the loop that uses them
-INLINE_REDUCTION = 16
 
 
 #: values that are spelled more often than once: at most this many additions in all
@@ -81,17 +80,6 @@ def is_buffer(node: Node) -> bool:
     return node.op.name in ("input", "constant")
 
 
-def inlines_reduction(node: Node) -> bool:
-    """A fold of a few elements, cheap enough to unroll in the loop that uses it."""
-    return node.op.kind == "reduce" and 0 <= _folded(node) <= INLINE_REDUCTION
-
-
-def _folded(node: Node) -> int:
-    """How many elements a reduction folds into one, or -1 when that depends on sizes."""
-    total = sizes.product(node.operands[0].shape[a] for a in node.params["axes"])
-    return total if isinstance(total, int) else -1
-
-
 def partition(graph: Graph, writes: Sequence[ArgumentWrite] = ()) -> Partition:
     """The plan for a simplified graph, of which some outputs are `writes` into arguments."""
     nodes = graph.nodes()
@@ -132,7 +120,7 @@ def find_roots(graph: Graph, nodes: Sequence[Node], also: Set[int] = frozenset()
     for node in nodes:
         below = sum(price[o.number] for o in node.operands)
         if node.op.kind == "reduce":
-            below = (below + 1) * _folded(node)
+            below = (below + 1) * folded(node)
         price[node.number] = 1 if node.number in roots or is_buffer(node) else _own_price(node) + below
     for node in reversed(nodes):
         uses = _spelled_once(forms.pop(node.number))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from .. import sizes
 from ..graph import Node
 from ..loops import For, If, Kernel, Let
-from .access import Index, domain_of, operand_uses
+from .access import INLINE_REDUCTION, Index, domain_of, operand_uses
 from .group_lowering import RUN, GroupLowering
 from .nest import Scope, Storage
-from .partition import INLINE_REDUCTION
 
 #: values at least this dear are kept in the row's scratch instead of being computed in every pass
 KEEP_PRICE = 12
