@@ -45,7 +45,9 @@ def call_scipy(trace: Trace, ufunc: Any, inputs: tuple[Any, ...], dtype: np.dtyp
     nodes = [promote.node_of(trace, x) for x in inputs]
     loop = promote.resolve(ufunc, nodes, dtype)
     if any(d.kind == "c" for d in loop):
-        raise UnsupportedError(f"{here()}: scipy.special.{name} of complex values is not supported; use x.real")
+        raise UnsupportedError(
+            f"{here()}: scipy.special.{name} of complex values is not supported; use x.real"
+        )
     return rule(*(Tracer.of(trace, promote.cast(trace, n, d)) for n, d in zip(nodes, loop, strict=True)))
 
 

@@ -14,7 +14,26 @@ from aotarray import special
 from aotarray.errors import UnsupportedError
 from aotarray.special import RULES
 
-EDGES = [0.0, 1.0, 0.5, 0.25, 0.3, 0.65, 2.0, 3.0, 1e-5, 0.1, 0.9, 30.0, 1e-20, 1e-300, 1e300, np.inf, np.nan, 7.5]
+EDGES = [
+    0.0,
+    1.0,
+    0.5,
+    0.25,
+    0.3,
+    0.65,
+    2.0,
+    3.0,
+    1e-5,
+    0.1,
+    0.9,
+    30.0,
+    1e-20,
+    1e-300,
+    1e300,
+    np.inf,
+    np.nan,
+    7.5,
+]
 ONE = """erf erfc erfcx expit logit log_expit ndtr log_ndtr entr exp10 exprel cosm1 gamma gammaln loggamma gammasgn
 digamma psi""".split()  # noqa: SIM905
 TWO = "xlogy xlog1py rel_entr kl_div huber pseudo_huber boxcox boxcox1p inv_boxcox inv_boxcox1p".split()  # noqa: SIM905
@@ -62,7 +81,10 @@ def test_scipys_ufuncs(scipy_special, name, dtype):
         wrong = near(found, expected, 4000 if name in ROUGH else 400)
         if name in TINY:
             wrong &= np.abs(given[0]) > 1e-300
-        if "gamma" in name or name in ("digamma", "psi"):  # near zeros, where only the terms that cancel are right
+        if "gamma" in name or name in (
+            "digamma",
+            "psi",
+        ):  # near zeros, where only the terms that cancel are right
             wrong &= ~np.isclose(found, expected, rtol=0, atol=1e-13 if dtype == "float64" else 1e-5)
     assert [(tuple(x[k] for x in given), expected[k]) for k in np.flatnonzero(wrong)] == []
 
@@ -77,7 +99,9 @@ def test_dtypes_are_those_of_scipys_loops(scipy_special, name):
 
 
 def test_other_ufuncs_of_scipy_are_refused(scipy_special):
-    with pytest.raises(UnsupportedError, match=r"scipy\.special\.jv is not supported in compiled functions; aotarray"):
+    with pytest.raises(
+        UnsupportedError, match=r"scipy\.special\.jv is not supported in compiled functions; aotarray"
+    ):
         aotarray.lower(lambda x: scipy_special.jv(0, x), "f64[n]")
     with pytest.raises(UnsupportedError, match=r"scipy\.special\.erf of complex values is not supported"):
         aotarray.lower(lambda x: scipy_special.erf(x), "c128[n]")
@@ -89,7 +113,11 @@ def test_own_functions(name):
     function = getattr(special, name)
     count = 2 if name in TWO else 1
     for dtype in ("float64", "float32", "int32", "bool", "float16"):
-        x = np.array([1, 2, 3]).astype(dtype) if dtype in ("int32", "bool") else np.linspace(0.1, 0.9, 5).astype(dtype)
+        x = (
+            np.array([1, 2, 3]).astype(dtype)
+            if dtype in ("int32", "bool")
+            else np.linspace(0.1, 0.9, 5).astype(dtype)
+        )
         expected = function(*(x,) * count)
         assert expected.dtype == (np.float32 if dtype == "float32" else np.float64)
         check(function, (x,) * count, compiled=dtype[:3] == "flo", scale=10.0)

@@ -30,7 +30,14 @@ _KINDS = {
 
 
 def sort(
-    x: Any, /, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False
+    x: Any,
+    /,
+    axis: Any = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    stable: Any = None,
+    descending: bool = False,
 ) -> Any:
     """`numpy.sort`, largest first where `descending`: then NaN comes first."""
     found = np.sort(x, axis=axis, kind=kind, order=order, stable=stable)
@@ -38,7 +45,14 @@ def sort(
 
 
 def argsort(
-    x: Any, /, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False
+    x: Any,
+    /,
+    axis: Any = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    stable: Any = None,
+    descending: bool = False,
 ) -> Any:
     """`numpy.argsort`; equal elements keep their order unless `stable` is False or a `kind` is named."""
     if kind is None and stable is None:

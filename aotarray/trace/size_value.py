@@ -11,6 +11,7 @@ from .. import sizes
 from ..errors import LeakError
 from ..graph import Node, literal_value
 from ..sizes import Dim
+from .array_api import namespace_of
 from .context import Trace, active, here
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class SizeValue:
     # Set by tracer.py, so that arrays and NumPy scalars combine with sizes as traced values.
     __array_ufunc__: Any
     __array_function__: Any
+    __array_namespace__ = namespace_of
 
     def __init__(self, dim: sizes.Size, trace: Trace) -> None:
         self.dim = dim
