@@ -98,11 +98,8 @@ class NamespaceInfo:
     """What `__array_namespace_info__()` returns: devices and dtypes, and what sizes may depend on."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Inside of a compiled function; outside of one all that NumPy can."""
-        from .functions.unsupported import is_refused
-
-        sized = not any(is_refused(n) for n in ("nonzero", "unique_all", "unique_values"))
-        return {"boolean indexing": sized, "data-dependent shapes": sized, "max dimensions": 64}
+        """All that NumPy can."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
         return DEVICE

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..graph import Node
 from . import promote
+from .array_api import namespace_of
 from .context import Trace, here
 from .finding import chosen, find_true
 from .size_value import SizeLike, SizeValue
@@ -31,6 +32,7 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
     _is_tracer = True
     __slots__ = ("_array", "_trace", "found", "mask", "value")
     __hash__ = None  # type: ignore[assignment]
+    __array_namespace__ = namespace_of
 
     def __init__(self, value: Tracer, mask: Node, found: tuple[Node, ...]) -> None:
         self.value, self.mask, self.found, self._trace = value, mask, found, value._trace

@@ -31,7 +31,7 @@ from aotarray.vecmath.registry import define, rare
 
 INFINITY = float("inf")
 NAN = float("nan")
-PI = 3.141592653589793
+PI, PI_LOW = 3.141592653589793, 1.2246467991473532e-16
 HALF_LOG_TWO_PI_E = 0.4189385332046727  # log(2 pi) / 2 - 1/2
 ROOT_TWO_PI_OVER_E = 1.520346901066281  # sqrt(2 pi / e)
 LOG2E = (1.4426950408889634, 2.0355273740931033e-17)
@@ -55,8 +55,11 @@ def step_down(x: Scalar) -> tuple[Scalar, Scalar]:
 
 def sin_pi(x: Scalar) -> Scalar:
     """The size of sin(pi x); 0 at integers."""
-    y = fabs(x - rint(x)) * PI
-    return fma(y * (y * y), polynomial(y * y, c.SIN_WIDE_F64), y)
+    fraction = fabs(x - rint(x))
+    y = fraction * PI
+    z = y * y
+    lost = fma(fraction, PI_LOW, exact_fma(fraction, PI, -y))
+    return y + fma(y * z, polynomial(z, c.SIN_WIDE_F64), lost * (1.0 - 0.5 * z))
 
 
 def short_log(a: Scalar) -> Scalar:
@@ -150,11 +153,14 @@ def gamma_near(x: Scalar, wide: bool) -> tuple[Scalar, Scalar]:
 def reflected_gamma(x: Scalar, wide: bool) -> Scalar:
     """gamma(x) for x < 0: pi / (abs(x) sin(pi abs(x)) gamma(-x)), negative where floor(x) is odd."""
     a = fabs(x)
-    sine = a * sin_pi(a)
+    sine = sin_pi(a)
     value, low_bits = gamma_far(a)
-    top, bottom = gamma_near(select(a < FAR, a, FAR), wide)
-    far = scale_twice(PI / (sine * value), 4 * F64.bias - low_bits)
-    found = select(a < FAR, PI * bottom / (sine * top), far)
+    far = scale_twice(PI / (a * sine * value), 4 * F64.bias - low_bits)
+    # The quotient's divisor, a (a + 1) or a, has the factor a too.
+    top, _ = gamma_near(select(a < FAR, a, FAR), wide)
+    one = constant(1.0, x)
+    near = PI * select(a < 1.0, a + 1.0, one) / (select(a < 2.0, one, a) * sine * top)
+    found = select(a < FAR, near, far)
     found = select(a < TINY, 1.0 / a, found)
     below = rint(x) - select(rint(x) > x, constant(1.0, x), constant(0.0, x))
     odd = rint(0.5 * below) * 2.0 != below

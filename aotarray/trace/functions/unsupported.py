@@ -93,11 +93,6 @@ def _refusal(name: str, way: str) -> Callable[..., Any]:
     return rule
 
 
-def is_refused(name: str) -> bool:
-    """Whether compiled functions refuse NumPy's function of this name."""
-    return any(name in names.split() for _, names in (*REFUSED_FUNCTIONS, *REFUSED_PLAIN))
-
-
 def _find(dotted: str) -> Any:
     """NumPy's function of this name, or None where this NumPy has none."""
     found: Any = np
