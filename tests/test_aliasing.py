@@ -163,7 +163,7 @@ np.concatenate([y]); np.stack([y]); np.hstack([y]); np.vstack([y]); np.block([y]
 np.sort(y[:1], axis=0); np.partition(y[:1], 0, axis=0); np.round(y, 0); np.round(i); np.floor(i); np.fix(i); np.rint(y)
 np.nan_to_num(i); np.nan_to_num(y, copy=False); np.nan_to_num(y); np.clip(y, None, 100); np.clip(i, -1000, 1000)
 np.abs(u); np.abs(b); np.conj(y); y.conj(); np.conjugate(y); np.real(y); np.real(z); z.real; z.imag; np.imag(z)
-z[1:].real; z.T.imag; z.reshape(-1).real; np.imag(z)[::-1]; y.real; np.positive(y); +y; y.T.T; y.mT
+z[1:].real; z.real.reshape(-1); z.T.imag; z.reshape(-1).real; np.imag(z)[::-1]; y.real; np.positive(y); +y; y.T.T; y.mT
 y.sum(axis=()); y.max(axis=()); np.mean(y, axis=()); np.any(b, axis=()); y[:1].sum(axis=0); y[:1].max(axis=0)
 np.cumsum(y[:1], axis=0); np.diff(y, n=0); np.triu(y, -10); np.tril(y, 10); np.flip(y, ()); np.flip(y, 0)
 np.rot90(y, 4); np.rot90(y, 0); np.rot90(y); np.fliplr(y); np.squeeze(y); np.expand_dims(y, 0); np.atleast_1d(y)
@@ -216,6 +216,62 @@ def test_views_that_numpy_makes_read_only_are(text):
     for way in (scope["f"], aotarray.jit(scope["f"])):
         with pytest.raises(ValueError, match="assignment destination is read-only"):
             way(np.arange(12.0).reshape(3, 4))
+
+
+# -- what lies in another order than C's -----------------------------------------------------------------
+OTHER_ORDER = [
+    "x.T + 1", "np.copy(x.T)", "np.array(x.T)", "np.zeros_like(x.T)", "np.full_like(x.T, 2)", "x.T.astype(np.float32)",
+    "np.sqrt(x.T) * 2", "np.where(x.T > 0, x.T, 0)", "-x.swapaxes(0, 1)", "abs((x.T + 1) * 2)", "x[:, [0, 1, 2, 3]]",
+    "np.concatenate([x[:1].T, x[1:].T], axis=1)", "np.cumsum(x.T, axis=0)",
+    "np.sum(x.T[None] * np.ones((2, 1, 1)), axis=0)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", OTHER_ORDER)
+@pytest.mark.parametrize("flat", ["y.reshape(-1)", "y.ravel()", "np.reshape(y, 12)", "np.ravel(y)"])
+def test_reshapes_of_other_orders_are_not_taken_for_views(text, flat):
+    """NumPy copies here, so a write does not reach `y`."""
+    scope = {"np": np}
+    exec(f"def f(x):\n    y = {text}\n    z = {flat}\n    z[0] = 99\n    return z, y", scope)
+    x = np.arange(12.0).reshape(3, 4)
+    assert 99 not in scope["f"](x)[1]
+    with pytest.raises(UnsupportedError, match="reshape a copy"):
+        aotarray.trace(scope["f"], x)
+
+
+C_ORDER = [
+    "x + 1", "x.T.copy()", "np.copy(x)", "np.zeros_like(x)", "x[::-1] * 2", "x[:, ::2] + x[:, :2]", "x[[0, 1, 2]]",
+    "x + x[0]", "x[:, :1] + x[0]", "np.zeros((3, 4))", "x.sum(axis=0)[None] * x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", C_ORDER)
+def test_reshapes_of_c_order_are_views(text):
+    scope = {"np": np}
+    exec(f"def f(x):\n    y = {text}\n    z = y.reshape(-1)\n    z[0] = 99\n    return z, y", scope)
+    x = np.arange(12.0).reshape(3, 4)
+    assert 99 in scope["f"](x)[1]
+    assert difference(interpret(aotarray.trace(scope["f"], x), [x]), scope["f"](x)) == ""
+
+
+def test_ravel_of_parts_is_a_copy():
+    def f(x):
+        z = x + 1j * x
+        a = np.ravel(z.real)
+        a[0] = 99
+        return a
+
+    def reads(x):
+        z = x + 1j * x
+        a = np.ravel(z.real)
+        a[0] = 99
+        return z
+
+    x = np.arange(12.0).reshape(3, 4)
+    assert difference(interpret(aotarray.trace(f, x), [x]), [f(x)]) == ""
+    assert not (reads(x) == 99).any()
+    with pytest.raises(UnsupportedError, match="reshape a copy"):
+        aotarray.trace(reads, x)  # of one element it would be a view
 
 
 # -- loops and choices own their arrays, in plain Python too ------------------------------------------------

@@ -42,6 +42,8 @@ class Storage:
     scalar: bool = False
     #: how often it was written into
     version: int = 0
+    #: the value whose order of axes it has in memory; C order where there is none
+    like: Node | None = None
     #: a reshape that may be a view or a copy, as NumPy's layout has it: its source, and that one's version
     origin: tuple[Storage, int] | None = None
     #: the body of a loop in which it was made, and alone can be written into
@@ -86,7 +88,7 @@ class Tracer:
     @classmethod
     def of(cls, trace: Trace, node: Node) -> Tracer:
         """A computed array with the value of `node`; without axes it is a scalar, as in NumPy."""
-        return cls(trace, Storage(node, scalar=not node.shape))
+        return cls(trace, Storage(node, scalar=not node.shape, like=node))
 
     # -- what it is -----------------------------------------------------------------------------
     @property
@@ -256,18 +258,25 @@ class Tracer:
         """A view of this array."""
         if self._storage.scalar:
             return Tracer(self._trace, Storage(lens.read(self._trace.graph, self.node)))
-        if isinstance(lens, views.Reshape) and not self.in_order():
+        if isinstance(lens, views.Reshape) and not self.in_order(gaps=True):
             return self.perhaps_copied(lens.read(self._trace.graph, self.node))
         return Tracer(self._trace, self._storage, (*self._lenses, lens))
 
-    def with_memory(self, node: Node) -> Tracer:
+    def with_memory(self, node: Node, like: Node | None = None) -> Tracer:
         """An array of its own, or a scalar where this is one."""
-        return Tracer(self._trace, Storage(node, scalar=self._storage.scalar))
+        return Tracer(self._trace, Storage(node, scalar=self._storage.scalar, like=like))
 
-    def in_order(self) -> bool:
-        """True when the elements surely lie one after another, in C order, or nobody may write into them."""
+    def in_order(self, gaps: bool = False) -> bool:
+        """True when the elements surely lie one after another, in C order, or nobody may write into them.
+
+        With `gaps` the parts of complex numbers do too: reshapes of these are views, while `ravel` copies them.
+        """
         storage = self._storage
-        return bool(storage.argument) or (not storage.inout and views.keep_order(storage.node.shape, self._lenses))
+        if storage.argument or storage.inout:
+            return bool(storage.argument)
+        kept = views.keep_order(storage.node.shape, self._lenses)
+        kept = kept and (gaps or not any(isinstance(lens, views.Part) for lens in self._lenses))
+        return kept and (storage.like is None or views.follows_c_order(storage.like))
 
     def perhaps_copied(self, node: Node) -> Tracer:
         """What NumPy gives as a view or as a copy of this, as its layout has it; after a write only one can be read."""

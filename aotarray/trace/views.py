@@ -12,7 +12,7 @@ from typing import Protocol
 
 from .. import sizes
 from ..errors import UnsupportedError
-from ..graph import Graph, Node, axis_name
+from ..graph import Graph, Node, axis_name, topological
 from ..sizes import Dim
 from .context import Trace, here
 
@@ -122,6 +122,33 @@ def keep_order(shape: Sequence[Dim], lenses: Sequence[Lens]) -> bool:
             return False
         shape = lens.shape
     return True
+
+
+#: ops whose results NumPy lays out as their operands, or as the first of them
+_LIKE_OPERANDS = ("elementwise", "view", "reshape", "reduce", "argreduce", "scan", "concat", "update", "put", "gather")
+
+
+def follows_c_order(node: Node) -> bool:
+    """False where NumPy gives an array with the value of `node` another order of axes in memory, as `x.T + 1` has.
+
+    Arguments count as C-ordered.
+    """
+    follows: dict[int, bool] = {}
+    for one in topological((node,)):
+        deep = [follows[o.number] for o in one.operands if len(o.shape) > 1]
+        if one.op.kind in ("update", "put", "gather"):
+            deep = deep[:1]
+        kept = one.op.kind != "view" or _keeps_axes(one.params["map"], len(one.shape))
+        if one.op.kind == "gather":
+            kept = one.params["axes"] == tuple(range(len(one.params["axes"])))
+        follows[one.number] = kept and (all(deep) or one.op.kind not in _LIKE_OPERANDS)
+    return len(node.shape) < 2 or follows[node.number]
+
+
+def _keeps_axes(index: Sequence[Dim], rank: int) -> bool:
+    """Whether a view's axes come in the order that they have in what is viewed."""
+    used = [a for dim in index for a in range(rank) if axis_name(a) in sizes.names(dim)]
+    return used == sorted(set(used))
 
 
 def _is_block(shape: Sequence[Dim], lens: Affine) -> bool:

@@ -49,9 +49,9 @@ def is_traced(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and any(is_traced(v) for v in value)
 
 
-def fresh(trace: Trace, node: Node) -> Tracer:
-    """A new array that may be written into, also where it has no axes."""
-    return Tracer(trace, Storage(node))
+def fresh(trace: Trace, node: Node, like: Node | None = None) -> Tracer:
+    """A new array that may be written into, also where it has no axes; its axes lie in memory as those of `like`."""
+    return Tracer(trace, Storage(node, like=like))
 
 
 def _running(*values: Any) -> Trace:
@@ -92,11 +92,13 @@ def require_not_negative(trace: Trace, dim: Dim, message: str) -> None:
         trace.graph.require("ge", dim, 0, f"{message} ({dim} is {{a}})")
 
 
-def filled(trace: Trace, shape: tuple[Dim, ...], value: Any, dtype: np.dtype) -> Tracer:
+def filled(
+    trace: Trace, shape: tuple[Dim, ...], value: Any, dtype: np.dtype, like: Node | None = None
+) -> Tracer:
     """A new array of one value, which may be traced (and then broadcasts)."""
     node = promote.cast(trace, promote.node_of(trace, value), dtype)
     promote.broadcast_shapes(trace, [shape, node.shape], "full")
-    return fresh(trace, promote.broadcast_node(trace, node, shape))
+    return fresh(trace, promote.broadcast_node(trace, node, shape), like)
 
 
 def _constant(name: str, value: int) -> None:
@@ -118,7 +120,8 @@ def _constant(name: str, value: int) -> None:
         device: Any = None,
     ) -> Tracer:
         trace = _running(a, shape)
-        return filled(trace, _like_shape(trace, a, shape), value, _dtype(dtype, _dtype_of(trace, a)))
+        like = _like(trace, a, order)
+        return filled(trace, _like_shape(trace, a, shape), value, _dtype(dtype, _dtype_of(trace, a)), like)
 
 
 # Elements of `empty` are undefined in NumPy; zeros are as good as any and the same in every run.
@@ -132,6 +135,11 @@ def _dtype_of(trace: Trace, value: Any) -> np.dtype:
         if isinstance(value, (Tracer, np.ndarray, np.generic))
         else promote.node_of(trace, value).dtype
     )
+
+
+def _like(trace: Trace, a: Any, order: str) -> Node | None:
+    """What a new array follows in the order of its axes."""
+    return promote.node_of(trace, a) if order == "K" and is_traced(a) else None
 
 
 def _like_shape(trace: Trace, a: Any, shape: Any) -> tuple[Dim, ...]:
@@ -155,7 +163,8 @@ def full_like(
     device: Any = None,
 ) -> Tracer:  # fmt: skip
     trace = _running(a, fill_value, shape)
-    return filled(trace, _like_shape(trace, a, shape), fill_value, _dtype(dtype, _dtype_of(trace, a)))
+    like = _like(trace, a, order)
+    return filled(trace, _like_shape(trace, a, shape), fill_value, _dtype(dtype, _dtype_of(trace, a)), like)
 
 
 # -- ranges ---------------------------------------------------------------------------------------
@@ -470,7 +479,7 @@ def array(
         return object.view_through(views.insert_axes(node.shape, tuple(range(lead)))) if lead else object
     if lead:
         converted = views.insert_axes(converted.shape, tuple(range(lead))).read(trace.graph, converted)
-    return fresh(trace, converted)
+    return fresh(trace, converted, converted if order == "K" else None)
 
 
 @creates("asarray", "asanyarray")

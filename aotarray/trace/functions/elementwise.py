@@ -74,7 +74,8 @@ def astype(
         raise UnsupportedError(f"{here()}: dtype {target} cannot be compiled")
     if not copy and target == self.dtype and not self.node.type.weak:
         return self
-    return self.with_memory(promote.cast(self._trace, self.node, target))
+    node = promote.cast(self._trace, self.node, target)
+    return self.with_memory(node, node if order == "K" else None)
 
 
 METHODS["astype"] = astype
@@ -164,7 +165,7 @@ METHODS["__deepcopy__"] = lambda self, memo: copy(self)
 @implements("copy")
 def copy_function(a: Any, order: str = "K", subok: bool = False) -> Tracer:
     x = array(a)
-    return Tracer(x._trace, Storage(x.node))
+    return Tracer(x._trace, Storage(x.node, like=x.node if order == "K" else None))
 
 
 @implements("copyto")
