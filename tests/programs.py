@@ -766,8 +766,75 @@ class Builder:
 
         self.record(f"{x} @ {y}", bound)
 
+    def ordering(self) -> None:
+        """Sorting and searching: exact values only, since an order may not depend on rounding."""
+        choose = self.choose
+        x = self.pick(lambda v: v.dtype.kind in "biuf" and v.ndim > 0 and v.size > 0, only_exact=True)
+        if x is None:
+            return
+        v = self.values[x]
+        axis = choose.integer(-v.ndim, v.ndim - 1)
+        if v.dtype.kind == "f" and (np.isnan(v).any() or (np.signbit(v) & (v == 0)).any()):
+            return  # which of equal values comes first is NumPy's own business, and it differs by CPU
+        kth = choose.integer(0, v.shape[axis] - 1)
+        flat = x if v.ndim == 1 else f"{x}.ravel()"
+        texts = [f"np.sort({x}, axis={axis})", f"np.argsort({x}, axis={axis}, kind='stable')"]
+        texts += [f"np.partition({x}, {kth}, axis={axis})[{', '.join([':'] * (axis % v.ndim) + [str(kth)])}]"]
+        side = choose.choice(["", ", side='right'"])
+        texts += [f"np.searchsorted(np.sort({flat}), {x}{side})"]
+        texts += [f"np.take_along_axis({x}, np.argsort({x}, axis={axis}, kind='stable'), {axis})"]
+        texts += [f"np.digitize({x}, np.sort({flat}))"] if v.dtype.kind != "b" else []
+        self.record(choose.choice(texts), exact)
+
+    def advanced(self) -> None:
+        """Integer arrays beside slices, integers and each other; masks of leading axes known as positions."""
+        choose = self.choose
+        x = self.pick(lambda v: v.ndim > 0 and v.size > 0)
+        if x is None:
+            return
+        count = choose.integer(1, 3)
+        items: list[str] = []
+        for extent in self.values[x].shape:
+            listed = [choose.integer(-extent, extent - 1) for _ in range(count)]
+            column = f"np.array({listed})[:, None]"
+            items.append(choose.choice([
+                f"np.array({listed})", str(listed), column, self.slice_text(extent), ":", str(listed[0]), "None, :", "..."
+            ]))  # fmt: skip
+        if items.count("...") > 1:
+            return
+        self.record(f"{x}[{', '.join(items)}]")
+
+    def write_advanced(self) -> None:
+        """A local copy written at integer arrays, masks or by a function; duplicates in order."""
+        choose = self.choose
+        x = self.pick(lambda v: v.ndim > 0 and v.size > 0, only_exact=True)
+        local = self.record(f"{x}.copy()") if x is not None else None
+        if local is None:
+            return
+        v = self.values[local]
+        axis = choose.integer(0, v.ndim - 1)
+        listed = [choose.integer(-v.shape[axis], v.shape[axis] - 1) for _ in range(choose.integer(1, 4))]
+        place = ", ".join([":"] * axis + [choose.choice([f"np.array({listed})", str(listed)])])
+        number = choose.choice(["0", "1", "2"]) if v.dtype.kind != "b" else "True"
+        forms = [f"{local}[{place}] = {number}", f"{local}[{local} == {local}] = {number}",
+                 f"np.put({local}, {choose.choice(['[0, -1, 0]', '[0]'])}, {number})", f"np.place({local}, {local} == {local}, [{number}])",
+                 f"{local}[{place}] = {local}[{place}]"]  # fmt: skip
+        if v.dtype.kind in "iuf":
+            forms += [f"{local}[{place}] += 1", f"np.add.at({local}, ({place},), 1)" if ":" not in place else f"{local}[{place}] *= 2",
+                      f"{local}[{local} > 1] *= 2", f"{local}[{local} > 1] = {local}[{local} > 1] - 1",
+                      f"np.maximum.at({local}, {listed if axis == 0 else 0}, 2)"]  # fmt: skip
+        statement = choose.choice(forms)
+        value = v.copy()
+        try:
+            with np.errstate(all="ignore"):
+                exec(statement, {"np": np, **self.values, local: value})
+        except (TypeError, ValueError, OverflowError, IndexError):
+            return
+        self.lines.append(statement)
+        self.values[local] = value
+
     STEPS = (
-        (5, "unary"), (9, "binary"), (4, "elementary"), (1, "elementary2"), (1, "integer_power"), (3, "cast"),
+        (2, "ordering"), (3, "advanced"), (3, "write_advanced"), (5, "unary"), (9, "binary"), (4, "elementary"), (1, "elementary2"), (1, "integer_power"), (3, "cast"),
         (3, "where"), (7, "view"), (6, "reduction"), (2, "arg_reduction"), (2, "scan"), (3, "concatenate"),
         (3, "gather"), (4, "update"), (3, "row_pattern"), (1, "matmul"),
     )  # fmt: skip

@@ -25,7 +25,7 @@ def kept(before: Any, after: Any) -> Any:
     if isinstance(before, (tuple, list)):
         return type(before)(kept(b, a) for b, a in zip(before, after, strict=True))
     if (np.asarray(before).dtype, np.shape(before)) != (np.asarray(after).dtype, np.shape(after)):
-        raise TypeError("what a loop carries keeps its type")
+        raise TypeError("loops and choices keep types")
     return own(after)
 
 
@@ -35,6 +35,8 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     results = [own(f(*own(operands))) for f in branches]
+    for other in results[1:]:
+        kept(results[0], other)
     return results[min(max(int(index), 0), len(branches) - 1)]
 
 
