@@ -797,9 +797,8 @@ class Builder:
         for extent in self.values[x].shape:
             listed = [choose.integer(-extent, extent - 1) for _ in range(count)]
             column = f"np.array({listed})[:, None]"
-            items.append(choose.choice([
-                f"np.array({listed})", str(listed), column, self.slice_text(extent), ":", str(listed[0]), "None, :", "..."
-            ]))  # fmt: skip
+            arrays = [f"np.array({listed})", str(listed), column]
+            items.append(choose.choice([*arrays, self.slice_text(extent), ":", str(listed[0]), "None, :", "..."]))
         if items.count("...") > 1:
             return
         self.record(f"{x}[{', '.join(items)}]")
@@ -816,13 +815,14 @@ class Builder:
         listed = [choose.integer(-v.shape[axis], v.shape[axis] - 1) for _ in range(choose.integer(1, 4))]
         place = ", ".join([":"] * axis + [choose.choice([f"np.array({listed})", str(listed)])])
         number = choose.choice(["0", "1", "2"]) if v.dtype.kind != "b" else "True"
-        forms = [f"{local}[{place}] = {number}", f"{local}[{local} == {local}] = {number}",
-                 f"np.put({local}, {choose.choice(['[0, -1, 0]', '[0]'])}, {number})", f"np.place({local}, {local} == {local}, [{number}])",
-                 f"{local}[{place}] = {local}[{place}]"]  # fmt: skip
+        forms = [f"{local}[{place}] = {number}", f"{local}[{local} == {local}] = {number}"]
+        forms += [f"np.put({local}, {choose.choice(['[0, -1, 0]', '[0]'])}, {number})"]
+        forms += [f"np.place({local}, {local} == {local}, [{number}])", f"{local}[{place}] = {local}[{place}]"]
         if v.dtype.kind in "iuf":
-            forms += [f"{local}[{place}] += 1", f"np.add.at({local}, ({place},), 1)" if ":" not in place else f"{local}[{place}] *= 2",
-                      f"{local}[{local} > 1] *= 2", f"{local}[{local} > 1] = {local}[{local} > 1] - 1",
-                      f"np.maximum.at({local}, {listed if axis == 0 else 0}, 2)"]  # fmt: skip
+            forms += [f"{local}[{place}] += 1", f"{local}[{local} > 1] *= 2", f"{local}[{place}] *= 2"]
+            forms += [f"{local}[{local} > 1] = {local}[{local} > 1] - 1"]
+            if axis == 0:
+                forms += [f"np.add.at({local}, {listed}, 1)", f"np.maximum.at({local}, {listed}, 2)"]
         statement = choose.choice(forms)
         value = v.copy()
         try:
@@ -834,7 +834,8 @@ class Builder:
         self.values[local] = value
 
     STEPS = (
-        (2, "ordering"), (3, "advanced"), (3, "write_advanced"), (5, "unary"), (9, "binary"), (4, "elementary"), (1, "elementary2"), (1, "integer_power"), (3, "cast"),
+        (2, "ordering"), (3, "advanced"), (3, "write_advanced"),
+        (5, "unary"), (9, "binary"), (4, "elementary"), (1, "elementary2"), (1, "integer_power"), (3, "cast"),
         (3, "where"), (7, "view"), (6, "reduction"), (2, "arg_reduction"), (2, "scan"), (3, "concatenate"),
         (3, "gather"), (4, "update"), (3, "row_pattern"), (1, "matmul"),
     )  # fmt: skip
