@@ -834,11 +834,12 @@ class Builder:
         self.values[local] = value
 
     STEPS = (
-        (2, "ordering"), (3, "advanced"), (3, "write_advanced"),
         (5, "unary"), (9, "binary"), (4, "elementary"), (1, "elementary2"), (1, "integer_power"), (3, "cast"),
         (3, "where"), (7, "view"), (6, "reduction"), (2, "arg_reduction"), (2, "scan"), (3, "concatenate"),
         (3, "gather"), (4, "update"), (3, "row_pattern"), (1, "matmul"),
     )  # fmt: skip
+    #: with much that sorts, searches, indexes by arrays and writes at arrays
+    INDEXING_STEPS = ((6, "ordering"), (8, "advanced"), (8, "write_advanced"), *STEPS)
 
 
 def contents(dtype: np.dtype, shape: tuple[int, ...], seed: int, special: int) -> np.ndarray:

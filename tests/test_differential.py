@@ -12,7 +12,7 @@ import warnings
 import pytest
 from hypothesis import HealthCheck, given, settings
 from plain_program import run_plain
-from programs import Choices, build_program, compare, programs
+from programs import Builder, Choices, build_program, compare, programs
 
 import aotarray
 from aotarray import compiler
@@ -42,12 +42,12 @@ def own_cache(tmp_path_factory):
     compiler.cache.cache_clear()
 
 
-def some(block, count, offset, max_ops=14):
+def some(block, count, offset, max_ops=14, steps=Builder.STEPS):
     """Programs of one block of one way; the same in every run."""
     for k in range(count * SCALE):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield build_program(Choices(block * STRIDE + offset + k), max_ops)
+            yield build_program(Choices(block * STRIDE + offset + k), max_ops, steps)
 
 
 def check(program, found):
@@ -75,6 +75,12 @@ def test_graphs_equal_numpy(program):
 @pytest.mark.parametrize("block", BLOCKS)
 def test_interpreted_equals_numpy(block):
     for program in some(block, 250, 0):
+        interpreted(program)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_indexing_and_sorting_equal_numpy(block):
+    for program in some(block, 40, 500_000, 12, Builder.INDEXING_STEPS):
         interpreted(program)
 
 
