@@ -349,7 +349,17 @@ def choose_what_is_captured(x):
     return y, z
 
 
+def overwrite_all_of_a_view(x):
+    def body(i, a):
+        np.rot90(a)[0, ::-1] = 3
+        a[1:][...] = 2
+        return a
+
+    return aotarray.fori_loop(0, 3, body, x)
+
+
 CONTROL = [
+    overwrite_all_of_a_view,
     carry_the_same_array_twice, carry_what_is_captured, write_into_what_was_captured_and_carried,
     stack_what_changes_later, swap_at_each_step, choose_an_operand, write_into_an_operand, choose_what_is_captured,
 ]  # fmt: skip
