@@ -82,8 +82,9 @@ def writes(node: Node, base: Node, parts: bool = True) -> tuple[Write, ...] | No
     view = _view_below(value)
     if view is not None and view.operands[0] is node.operands[0] and view.params["map"] == region:
         inside = writes(value, view, parts)
-        if inside is not None:
-            return (*earlier, *(Write(_composed(region, w.index), w.value) for w in inside))
+        if inside is None:
+            return None
+        return (*earlier, *(Write(_composed(region, w.index), w.value) for w in inside))
     return (*earlier, Write(region, value))
 
 
