@@ -145,3 +145,25 @@ def test_norms(function, dtype):
 def test_shapes_that_do_not_fit(function, message):
     with pytest.raises(ValueError, match=message):
         aotarray.lower(function, np.ones((4, 5)))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((2, 3), (3, 4)), ((16, 16), (16, 16)), ((17, 16), (16, 5)), ((2, 17), (17, 2)), ((1, 1), (1, 1)),
+        ((4,), (4, 3)), ((3, 4), (4,)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 1, 2, 3), (6, 3, 4)),
+        ((0, 3), (3, 2)), ((3, 0), (0, 2)), ((0, 2, 3), (3, 2)), ((5, 2, 3), (1, 3, 5)),
+    ],
+)  # fmt: skip
+def test_products_of_small_matrices(a, b, dtype):
+    """These are made without NumPy, from arrays as they lie."""
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=a).astype(dtype), random.normal(size=b).astype(dtype)
+    product = aotarray.jit(lambda p, q: p @ q)
+    for left in (x, np.asfortranarray(x), x[..., ::-1]):
+        for right in (y, np.asfortranarray(y), np.repeat(y, 2, axis=-1)[..., ::2]):
+            want, got = left @ right, product(left, right)
+            assert (got.dtype, got.shape) == (want.dtype, want.shape)
+            np.testing.assert_allclose(got, want, rtol=0, atol=50 * np.finfo(dtype).eps)
+    assert np.isnan(product(np.full(a, np.nan, dtype), y)).all() or 0 in (*a, *b)

@@ -1982,6 +1982,96 @@ static int64_t run_control(Frame *f, int64_t at)
     }
 }
 
+/* ---- Products of small matrices ---------------------------------------------------------------- */
+
+#define SMALL 16 /* rows, columns and terms of a sum: up to so many, a call of NumPy costs more than the product */
+
+#define SMALL_PRODUCT(NAME, T)                                                                                                    \
+    static inline __attribute__((always_inline)) void NAME##_of(const T *a, const int64_t *as, const T *b, const int64_t *bs,     \
+                                                                T *c, const int64_t *cs, const int64_t n[3], int64_t columns)     \
+    {                                                                                                                             \
+        const int64_t a1 = as[1], b0 = bs[0], b1 = bs[1], c1 = cs[1];                                                             \
+        for (int64_t i = 0; i < n[0]; i++, a += as[0], c += cs[0]) {                                                              \
+            T sum[SMALL];                                                                                                         \
+            _Pragma("GCC unroll 4") for (int64_t j = 0; j < columns; j++) sum[j] = 0;                                             \
+            for (int64_t k = 0; k < n[1]; k++) {                                                                                  \
+                T x = a[k * a1];                                                                                                  \
+                _Pragma("GCC unroll 4") for (int64_t j = 0; j < columns; j++) sum[j] += x * b[k * b0 + j * b1];                   \
+            }                                                                                                                     \
+            _Pragma("GCC unroll 4") for (int64_t j = 0; j < columns; j++) c[j * c1] = sum[j];                                     \
+        }                                                                                                                         \
+    }                                                                                                                             \
+    static void NAME(const void *a, const int64_t *as, const void *b, const int64_t *bs, void *c, const int64_t *cs,              \
+                     const int64_t n[3])                                                                                          \
+    {                                                                                                                             \
+        switch (n[2]) { /* few columns stay in registers */                                                                       \
+        case 1: NAME##_of(a, as, b, bs, c, cs, n, 1); return;                                                                     \
+        case 2: NAME##_of(a, as, b, bs, c, cs, n, 2); return;                                                                     \
+        case 3: NAME##_of(a, as, b, bs, c, cs, n, 3); return;                                                                     \
+        case 4: NAME##_of(a, as, b, bs, c, cs, n, 4); return;                                                                     \
+        default: NAME##_of(a, as, b, bs, c, cs, n, n[2]);                                                                         \
+        }                                                                                                                         \
+    }
+SMALL_PRODUCT(product_f64, double)
+SMALL_PRODUCT(product_f32, float)
+
+static int64_t extent_of(const Frame *f, const Buffer *b, int64_t axis) { return f->values[LIST(f->program, b->dims_at)[axis]]; }
+
+/* Whether a call is a matmul of small real matrices: left, right and result, and how many rows, terms and columns. */
+static int is_small_product(const Frame *f, const Instruction *ins, int64_t buffers[3], int64_t n[3])
+{
+    const Program *p = f->program;
+    if (strcmp(TEXT(p, ins->u.library.name), "matmul") || ins->u.library.n_args != 2 || ins->u.library.n_keywords != 1) return 0;
+    const int64_t *args = LIST(p, ins->u.library.args_at), *out = LIST(p, ins->u.library.keywords_at);
+    if (args[0] != OF_OPERAND || args[2] != OF_OPERAND || out[1] != OF_RESULT) return 0;
+    buffers[0] = args[1], buffers[1] = args[3], buffers[2] = out[2];
+    int64_t dtype = p->buffers[buffers[2]].dtype;
+    if (dtype != F64 && dtype != F32) return 0;
+    for (int i = 0; i < 3; i++)
+        if (p->buffers[buffers[i]].dtype != dtype || p->buffers[buffers[i]].rank < 2) return 0;
+    const Buffer *a = &p->buffers[buffers[0]], *b = &p->buffers[buffers[1]];
+    n[0] = extent_of(f, a, a->rank - 2), n[1] = extent_of(f, a, a->rank - 1), n[2] = extent_of(f, b, b->rank - 1);
+    return n[0] <= SMALL && n[1] <= SMALL && n[2] <= SMALL;
+}
+
+/* How many products are to be made. */
+static int64_t count_products(const Frame *f, const Buffer *c)
+{
+    int64_t count = 1;
+    for (int64_t d = 0; d < c->rank - 2; d++) count *= extent_of(f, c, d);
+    return count;
+}
+
+/* Sums in order, as NumPy's are where there are so few terms; leading axes broadcast. */
+static void small_products(Frame *f, const int64_t buffers[3], const int64_t n[3])
+{
+    const Program *p = f->program;
+    const Buffer *c = &p->buffers[buffers[2]];
+    int64_t size = dtypes[c->dtype].size, run = c->rank > 2 ? extent_of(f, c, c->rank - 3) : 1, count = count_products(f, c);
+    for (int64_t item = 0; item < count; item += run) {
+        char *data[3];
+        int64_t step[3] = {0, 0, 0};
+        const int64_t *strides[3];
+        for (int i = 0; i < 3; i++) {
+            const Buffer *b = &p->buffers[buffers[i]];
+            int64_t rest = item, offset = 0;
+            for (int64_t back = 3; back <= c->rank; back++) {
+                int64_t extent = extent_of(f, c, c->rank - back), axis = b->rank - back;
+                int64_t stride = axis >= 0 && extent_of(f, b, axis) != 1 ? f->values[b->strides_at + axis] * size : 0;
+                if (back == 3) step[i] = stride;
+                offset += rest % extent * stride;
+                rest /= extent;
+            }
+            data[i] = (char *)f->pointers[buffers[i]] + offset;
+            strides[i] = &f->values[b->strides_at + b->rank - 2];
+        }
+        for (int64_t k = 0; k < run; k++) {
+            (c->dtype == F64 ? product_f64 : product_f32)(data[0], strides[0], data[1], strides[1], data[2], strides[2], n);
+            for (int i = 0; i < 3; i++) data[i] += step[i];
+        }
+    }
+}
+
 #define CONTROL_NS 5       /* an instruction of control takes about so long */
 
 /* The GIL is let go once kernels have run, or are about to run, long enough for that to pay off. In a loop it
@@ -2019,6 +2109,14 @@ static int run_instructions(Frame *f)
             continue;
         }
         i++;
+        int64_t buffers[3], sizes[3];
+        if (ins->kind == RUN_LIBRARY && is_small_product(f, ins, buffers, sizes)) {
+            ns = (double)(count_products(f, &p->buffers[buffers[2]]) * (CONTROL_NS + sizes[0] * sizes[1] * sizes[2]));
+            if (!watch.released && (held += ns) >= RELEASE_NS) watch.released = PyEval_SaveThread();
+            small_products(f, buffers, sizes);
+            since += ns;
+            continue;
+        }
         int measured = ins->kind == RUN_MEASURE && run_measure(f, ins);
         if (measured && !ins->u.measure.makes_results) {
             point_aliases(f, ins);

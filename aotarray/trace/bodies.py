@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import sizes
 from ..errors import LeakError
-from ..graph import Graph, Node, SourceLine, has_effects, size_names, subgraphs, topological
+from ..graph import Graph, Node, SourceLine, axis_name, has_effects, size_names, subgraphs, topological
 from ..sizes import Dim
 from ..types import ArrayType
 from . import promote
@@ -107,6 +108,8 @@ class _Plan:
         effects = {e.number for e in body.effects}
         first = trace.graph.made if start is None else start
         begun = min(own, default=0) if start is None else start
+        #: what is read as an array: it would be made in each step
+        whole = {o.number for n in order if n.op.kind not in ("elementwise", "view", "reduce") for o in n.operands}
         inside: dict[int, bool] = {}
         depends: dict[int, bool] = {}
         price: dict[int, int] = {}
@@ -121,7 +124,7 @@ class _Plan:
             elif node.op.name in ("input", "constant", "parameter"):
                 inside[k] = k in own and k not in body.same
             else:
-                stays = node.op.kind == "leaf" or k >= first or raises[k]
+                stays = node.op.kind == "leaf" or k >= first or raises[k] or (_repeats(node) and k not in whole)
                 inside[k] = stays or depends[k] or price[k] <= CHEAP or k in effects
         needed = {o.number for o in results} | {m.number for m in measures if inside[m.number]}
         for node in reversed(order):
@@ -168,6 +171,14 @@ def _price(node: Node) -> int:
     if node.op.kind in ("leaf", "view", "result"):
         return 0
     return node.op.cost if node.op.kind == "elementwise" else CHEAP + 1
+
+
+def _repeats(node: Node) -> bool:
+    """True for a view that shows elements more than once: the smaller array is handed in."""
+    if node.op.kind != "view":
+        return False
+    used = {n for i in node.params["map"] for n in sizes.names(i)}
+    return any(d != 1 and axis_name(a) not in used for a, d in enumerate(node.shape))
 
 
 def _raises(node: Node) -> bool:
