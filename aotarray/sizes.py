@@ -270,6 +270,23 @@ def substitute(size: Dim, values: Mapping[str, Dim]) -> Dim:
     return total
 
 
+def exchange(size: Dim, atoms: Mapping[Atom, Dim]) -> Dim:
+    """`size` with other sizes in place of atoms, also inside of `floordiv`, `mod`, `min` and `max`."""
+    if isinstance(size, int):
+        return size
+    total: Dim = 0
+    for monomial, coefficient in size.terms:
+        term: Dim = coefficient
+        for atom in monomial:
+            if atom not in atoms and isinstance(atom, Call):
+                a, b = (exchange(arg, atoms) for arg in atom.args)
+                term = term * _CALLS[atom.name](a, b)
+            else:
+                term = term * atoms.get(atom, name(atom) if isinstance(atom, str) else 0)
+        total = total + term
+    return total
+
+
 _CALLS = {"floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}
 
 

@@ -29,7 +29,7 @@ def check(function, *arguments, fused=True, scale=4.0, compiled=True):
     lowered = aotarray.lower(function, *arguments)
     graph = verify(simplify(verify(lowered.traced.graph)), simplified=True)
     found = loops_of(lowered)
-    assert all((element_loop(n) is not None) == fused for n in found), lowered.plan.graph
+    assert fused is None or all((element_loop(n) is not None) == fused for n in found), lowered.plan.graph
     results = [interpret(graph, arguments), run_plain(lowered.plan, arguments)]
     if compiled:
         results.append(leaves(aotarray.jit(function)(*arguments)))
@@ -274,20 +274,30 @@ def test_arrays_that_steps_make_need_no_copy():
 
     last = written(lambda i, n: n - 1 - i)
     assert len(kernels_of(check(last, x))) == 1
-    for partly in (
+    few = (  # a few positions are left to what the array started as
         written(lambda i, n: i, lower=1),
+        written(lambda i, n: i, lower=3),
         written(lambda i, n: i, lower=2, start=0),
         written(lambda i, n: i, upper=lambda n: n - 1),
+        written(lambda i, n: n - 1 - i, lower=2, upper=lambda n: n - 1),
+        written(lambda i, n: i, 1, None, lambda y, x, i: y[i - 1] + x[i], lambda n: n - 2, lambda x: x * 3),
+    )
+    for partly in few:
+        assert len(kernels_of(check(partly, x))) == 1
+        for size in (1, 2, 3):
+            check(partly, x[:size], fused=None, compiled=False)
+    for empty in (few[0], few[3]):
+        check(empty, x[:0], fused=None, compiled=False)
+    many = (
         written(lambda i, n: 2 * i, upper=lambda n: n // 2),
         written(lambda i, n: i, lower=1, start=0, value=lambda y, x, i: y[-1] + x[i]),
         written(lambda i, n: i, value=lambda y, x, i: y[i] + x[i]),
         written(lambda i, n: i, lower=1, start=0, value=lambda y, x, i: y[i] + y[i - 1]),
-        written(
-            lambda i, n: n - 1 - i, 1, -1, lambda y, x, i: y[x.shape[0] - 2 - i], lambda n: n - 1
-        ),
+        written(lambda i, n: n - 1 - i, 1, -1, lambda y, x, i: y[x.shape[0] - 2 - i], lambda n: n - 1),
         written(lambda i, n: i % n),
-    ):  # fmt: skip
-        assert len(kernels_of(check(partly, x))) > 1
+    )
+    for other in many:
+        assert len(kernels_of(check(other, x))) > 1
 
 
 def test_loops_one_after_another():

@@ -41,6 +41,9 @@ def target_of(nest: Nest, write: Write, at: Index, shape: tuple[Dim, ...]) -> tu
             index.append(sizes.name(name))
         else:
             index.append(sizes.substitute(place, here))
+        if axis == write.bounded:
+            at_axis = nest.size(index[-1])
+            tests.append(f"{at_axis} >= 0 and {at_axis} < {nest.size(shape[axis])}")
     return tuple(index), tests
 
 

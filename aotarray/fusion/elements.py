@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from .. import sizes
@@ -35,10 +35,22 @@ Owned = tuple["Dim | None", ...]
 
 @dataclass(frozen=True)
 class Write:
-    """`array[index] = value`: for each axis an index in the axes of the value, or the node that says where."""
+    """`array[index] = value`: for each axis an index in the axes of the value, or the node that says where.
+
+    `bounded` is the axis along which the index may lie outside of the array, where nothing is written then.
+    """
 
     index: tuple[Dim | Node, ...]
     value: Node
+    bounded: int = -1
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The positions along an axis that no step writes, nor a write before the loop."""
+
+    axis: int
+    positions: tuple[Dim, ...]
 
 
 @dataclass(frozen=True)
@@ -51,8 +63,8 @@ class ElementLoop:
     domain: tuple[Dim, ...]
     states: tuple[int, ...]
     tracks: dict[int, tuple[Write, ...]]
-    #: tracks of which the steps, and a few writes before the loop, make every element before it is read
-    fresh: frozenset[int] = frozenset()
+    #: tracks of which the steps make all before it is read, but for a few positions along an axis
+    fresh: dict[int, Missing] = field(default_factory=dict)
 
 
 def writes(node: Node, base: Node, parts: bool = True) -> tuple[Write, ...] | None:
@@ -131,7 +143,9 @@ def element_loop(node: Node) -> ElementLoop | None:
         return None
     body: Graph = node.params["body"]
     nodes = body.nodes()
-    loose = [n for n in nodes if n.op.kind not in _KINDS or (n.op.kind == "reduce" and not inlines_reduction(n))]
+    loose = [
+        n for n in nodes if n.op.kind not in _KINDS or (n.op.kind == "reduce" and not inlines_reduction(n))
+    ]
     if loose or body.checks or len(nodes) > _LARGEST:
         return None
     count = node.params["carried"]
@@ -154,7 +168,8 @@ def element_loop(node: Node) -> ElementLoop | None:
         starts: list[tuple[Node, Index]] = [(v, at) for v in values for at in places(v, len(domain))]
         starts += [(p, ()) for p in positions]
         if _is_separate(body, loop, starts):
-            return replace(loop, fresh=frozenset(k for k in tracks if _is_fresh(node, k, tracks[k], starts)))
+            missing = {k: _missing(node, k, found, starts) for k, found in tracks.items()}
+            return replace(loop, fresh={k: m for k, m in missing.items() if m is not None})
     return None
 
 
@@ -247,10 +262,13 @@ def own_axes(write: Write, rank: int) -> Owned | None:
     return tuple(own) if seen == lanes else None
 
 
-def _is_fresh(node: Node, k: int, found: tuple[Write, ...], starts: list[tuple[Node, Index]]) -> bool:
-    """True when all elements of a track are written by its steps, in order along one axis, and by writes before.
+def _missing(
+    node: Node, k: int, found: tuple[Write, ...], starts: list[tuple[Node, Index]]
+) -> Missing | None:
+    """What the steps of a loop leave of a track, which they write in order along an axis; None where that is much.
 
-    And none is read before that: `y = np.empty(n); y[0] = a; for i in range(1, n): y[i] = f(y[i - 1])`.
+    In `y = np.empty(n); y[0] = a; for i in range(1, n): y[i] = f(y[i - 1])` nothing. None too where a step may read
+    what is not written yet.
     """
     body: Graph = node.params["body"]
     counter, track = body.inputs[0], body.inputs[1 + k]
@@ -258,37 +276,33 @@ def _is_fresh(node: Node, k: int, found: tuple[Write, ...], starts: list[tuple[N
     first, earlier = start_writes(node.operands[2 + k])
     axis = _step_axis(found[0], track.shape)
     if len(found) > 1 or axis is None or first is None:
-        return False
+        return None
     at = found[0].index[axis]
     written = affine(at, counter, steps.name) if isinstance(at, Node) else at
     before = [_position_along(w, axis, track.shape) for w in earlier]
     if written is None or not steps.within(written, track.shape[axis]) or None in before:
-        return False
+        return None
     least, most = steps.ends(written) or (-1, -1)
     rest = track.shape[axis] - 1 - most
     if not (isinstance(least, int) and isinstance(rest, int) and least + rest <= _FEW):
-        return False
-    needed = [*range(least), *(track.shape[axis] - 1 - j for j in range(rest))]
-    if any(p not in before for p in needed):
-        return False
+        return None
+    ends = [*range(least), *(track.shape[axis] - 1 - j for j in range(rest))]
     factor = sizes.linear_coefficient(written, steps.name)
     if factor not in (1, -1):
-        return False
+        return None
     forward = (factor == 1) != node.params["reverse"]
     places = _gathered(body, steps)
-    for number, index in reads(starts, frozenset([track.number])):
-        assert number == track.number
+    for _, index in reads(starts, frozenset([track.number])):
         place = (
             sizes.substitute(index[axis], places)
             if sizes.names(index[axis]) <= places.keys()
             else index[axis]
         )
         behind = written - place if forward else place - written
-        if place not in before and not (
-            isinstance(behind, int) and behind > 0 and steps.within(place, track.shape[axis])
-        ):
-            return False
-    return True
+        earlier_step = isinstance(behind, int) and behind > 0 and steps.within(place, track.shape[axis])
+        if not earlier_step and place not in (*before, *ends):
+            return None
+    return Missing(axis, tuple(p for p in ends if p not in before))
 
 
 def _gathered(body: Graph, steps: Steps) -> dict[str, Dim]:

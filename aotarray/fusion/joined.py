@@ -12,7 +12,18 @@ from .. import sizes
 from ..graph import Graph, Node, axis_name
 from ..sizes import Dim
 from .access import Index
-from .elements import ElementLoop, Owned, Write, own_axes, own_part, places, reads, start_writes, writes
+from .elements import (
+    ElementLoop,
+    Missing,
+    Owned,
+    Write,
+    own_axes,
+    own_part,
+    places,
+    reads,
+    start_writes,
+    writes,
+)
 from .nest import Storage
 from .positions import Steps, affine
 
@@ -123,9 +134,28 @@ class Joined:
                 made[inner.number] = self._joined(joined, inner, [made[o.number] for o in inner.operands])
         joined.outputs = [made[o.number] for o in body.outputs]
         joined.writes = {k: writes(joined.outputs[k], carried[k], parts=False) or () for k in loop.tracks}
-        joined.before = {k: start_writes(joined.starts[k])[1] for k in sorted(loop.fresh)}
+        joined.before = {
+            k: self._before(joined.starts[k], missing) for k, missing in sorted(loop.fresh.items())
+        }
         self.loops.append(joined)
         return joined
+
+    def _before(self, start: Node, missing: Missing) -> tuple[Write, ...]:
+        """The writes that make of a new array all of `start` that the steps of a loop do not make."""
+        base, found = start_writes(start)
+        assert base is not None
+        axes = [a for a in range(len(start.shape)) if a != missing.axis]
+        filled = []
+        for position in missing.positions:
+            index: list[Dim] = [0] * len(start.shape)
+            index[missing.axis] = position
+            for k, axis in enumerate(axes):
+                index[axis] = sizes.name(axis_name(k))
+            settled = tuple(0 if d == 1 else i for i, d in zip(index, start.shape, strict=True))
+            shape = tuple(start.shape[a] for a in axes)
+            value = self.graph.apply("view", (base,), start.where, map=settled, shape=shape)
+            filled.append(Write(tuple(index), value, missing.axis))
+        return (*filled, *found)
 
     def reads_own(self, joined: JoinedLoop, owned: Mapping[int, Owned]) -> bool:
         """True when the loop reads of the buffers in `owned` only what is each element's own."""
@@ -145,10 +175,10 @@ class Joined:
             if found.number not in seen and found.number not in self._made:
                 seen.add(found.number)
                 order.append(found)
-                if found.number not in self.outer:
+                if not self._lies_in_memory(found):
                     stack += found.operands
         for found in sorted(order, key=lambda n: n.number):
-            if found.number in self.outer:
+            if self._lies_in_memory(found):
                 made = self.graph.input(found.type, f"given{found.number}")
                 self.storage[made.number] = self.outer[found.number]
             else:
@@ -156,6 +186,10 @@ class Joined:
                 made = self.graph.apply(found.op.name, operands, found.where, found.type, **found.params)
             self._made[found.number] = made
         return self._made[node.number]
+
+    def _lies_in_memory(self, node: Node) -> bool:
+        """True for what is stored; numbers and sizes are known better than that."""
+        return node.number in self.outer and node.op.name not in ("literal", "size")
 
     def _row(self, x: Node, step: str) -> Node:
         """What a `scan` shows of an array in a step."""
