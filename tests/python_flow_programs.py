@@ -410,6 +410,18 @@ def a_view_made_inside(x, n):
 
 
 @program((A, 3))
+def rows_are_views(x, n):
+    a = x.copy()
+    for k in range(n):
+        row = a[k]
+        row += 1
+        a[k][0] = 5.0
+    for row in a:
+        row[1] = row[0] * 2
+    return a
+
+
+@program((A, 3))
 def a_view_of_a_view(x, n):
     a = np.zeros((6, 5))
     inner = a[1:, :-1]

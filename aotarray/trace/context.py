@@ -62,6 +62,8 @@ class Trace:
         self.written: dict[int, dict[int, tuple[Any, ...]]] = {}
         #: the same for what is tried, and may be undone
         self.trials: list[dict[int, tuple[Any, ...]]] = []
+        #: while the message of a check is made: the traced values in it, and how each is to be shown
+        self.texts: list[tuple[Any, str]] | None = None
         #: how often a size was fixed or compared
         self.asked = 0
         self._bodies = 0

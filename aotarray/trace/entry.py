@@ -55,7 +55,12 @@ def trace_function(
     for k, (kind, label) in enumerate(zip(types, names, strict=True)):
         node = trace.graph.input(kind, label)
         leaves.append(
-            Tracer(trace, Storage(node, "" if kind.weak or k in inout else label, inout=k in inout))
+            Tracer(
+                trace,
+                Storage(
+                    node, "" if kind.weak or k in inout else label, inout=k in inout, scalar=kind.weak
+                ),
+            )
         )
     args, kwargs = rebuild(leaves)
     given: list[Any] = []

@@ -42,7 +42,16 @@ def get_item(x: Tracer, key: Any) -> Any:
         # With integers alone NumPy gives a scalar: a copy, unlike a view without axes (`x[..., 0]`).
         scalar = not view.ndim and all(k is not Ellipsis for k in (key if isinstance(key, tuple) else (key,)))
         return Tracer.of(x._trace, view.node) if scalar else view
+    if _is_row(x, key, advanced):
+        return view.view_through(views.Row(tuple(sorted(advanced.items())), view.node.shape))
     return Tracer.of(x._trace, gather(x._trace, view.node, advanced, _position(advanced, key)))
+
+
+def _is_row(x: Tracer, key: Any, advanced: dict[int, Node]) -> bool:
+    """True where traced integers alone index some axes of an array: a view, as with integers that are known."""
+    items = key if isinstance(key, tuple) else (key,)
+    scalars = [k for k in items if type(k) is Tracer and k._storage.scalar]
+    return len(advanced) < x.ndim and len(scalars) == len(advanced) and not x._storage.scalar
 
 
 def set_item(x: Tracer, key: Any, value: Any) -> None:

@@ -18,7 +18,9 @@ from . import promote, views
 from .context import Trace, current_body, here
 from .size_value import SizeLike, SizeValue, wrap
 
-_SHARED = (
+#: what a traced value leaves in the message of a check
+MARK = "\0{}\0"
+SHARED = (
     "two names may share this array's memory, and one was written into: which path the program takes decides; "
     "give each its own with .copy()"
 )
@@ -30,7 +32,7 @@ _RESHAPED = (
 _PYTHON: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
 
-@dataclass
+@dataclass(eq=False)
 class Storage:
     """One array of the traced function. Writing replaces its node; every view of it sees that."""
 
@@ -50,6 +52,8 @@ class Storage:
     body: int = field(default_factory=current_body)
     #: arrays that it may be, as some path of the program has it, and their versions then
     maybe: tuple[tuple[Storage, int], ...] = ()
+    #: arrays that are none of these where this one is
+    apart: tuple[Storage, ...] = ()
     #: why nobody knows what it holds; empty where it is known
     lost: str = ""
 
@@ -227,6 +231,9 @@ class Tracer:
         return found
 
     def __format__(self, spec: str) -> str:
+        if self._trace.texts is not None:
+            self._trace.texts.append((self, spec))
+            return MARK.format(len(self._trace.texts) - 1)
         if spec:
             raise self._concrete("formatting", "print outside the compiled function")
         return repr(self)
@@ -308,7 +315,7 @@ class Tracer:
         new = promote.broadcast_node(trace, promote.cast(trace, new, node.dtype), node.shape)
         self._storage.node = _written(trace, self._storage.node, self._lenses, new)
         self._storage.version += 1
-        self._lose_others()
+        lose_others(trace, self._storage)
         self._lose_sources()
 
     def _require_known(self) -> None:
@@ -317,20 +324,8 @@ class Tracer:
         if storage.lost:
             kind = UnsupportedError if storage.lost.startswith(_RESHAPED) else TraceError
             raise kind(f"{here()}: {storage.lost}")
-        if any(source.version != version or source.lost for source, version in storage.maybe):
-            raise TraceError(f"{here()}: {_SHARED}")
-
-    def _lose_others(self) -> None:
-        """After a write: what the array may have been is not known any more."""
-        for source, _ in self._storage.maybe:
-            if source.argument:
-                raise TraceError(
-                    f"{here()}: this array may be argument {source.argument!r}, which some path of the program gave "
-                    f"the name: compiled functions are pure; write into a copy"
-                )
-            if self._trace.note_write(source):
-                source.lost, source.version = _SHARED, source.version + 1
-        self._storage.maybe = ()
+        if any(source.version != version for source, version in storage.maybe):
+            raise TraceError(f"{here()}: {SHARED}")
 
     def _lose_sources(self) -> None:
         """After a write into what may be a view or a copy: what its source holds depends on the layout."""
@@ -358,6 +353,25 @@ class Tracer:
                 raise ValueError(f"{here()}: non-broadcastable output operand of {op}")
         self.write(Tracer.of(self._trace, result))
         return self
+
+
+def lose_others(trace: Trace, storage: Storage) -> None:
+    """After a write into an array: what it may have been is not known any more."""
+    for source, _ in storage.maybe:
+        if source.argument or source.inout:
+            label = f"argument {source.argument!r}" if source.argument else "an inout argument"
+            raise TraceError(
+                f"{here()}: this array may be {label}, or not: which path the program takes decides; write into "
+                f"a copy, or into the argument itself"
+            )
+        if not trace.note_write(source):
+            continue
+        before = (source, source.version)
+        source.lost, source.version = f"{SHARED} (line {here().line} writes)", source.version + 1
+        for other in storage.apart:
+            if before in other.maybe and trace.note_write(other):
+                other.maybe = tuple((source, source.version) if m == before else m for m in other.maybe)
+    storage.maybe = ()
 
 
 def _written(trace: Trace, base: Node, lenses: Sequence[views.Lens], value: Node) -> Node:

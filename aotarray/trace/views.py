@@ -115,10 +115,31 @@ class ReadOnly:
         raise ValueError(f"{here()}: assignment destination is read-only: {self.what}; write into a copy")
 
 
+@dataclass(frozen=True)
+class Row:
+    """The elements of an array of shape `whole` at int64 scalars along some axes: `((axis, position), ...)`."""
+
+    at: tuple[tuple[int, Node], ...]
+    whole: tuple[Dim, ...]
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        axes = [a for a, _ in self.at]
+        return tuple(d for a, d in enumerate(self.whole) if a not in axes)
+
+    def read(self, graph: Graph, base: Node) -> Node:
+        axes, positions = zip(*self.at, strict=True)
+        return graph.apply("gather", (base, *positions), here(), axes=axes, position=0, shape=self.shape)
+
+    def write(self, graph: Graph, base: Node, value: Node) -> Node:
+        axes, positions = zip(*self.at, strict=True)
+        return graph.apply("put", (base, value, *positions), here(), axes=axes)
+
+
 def keep_order(shape: Sequence[Dim], lenses: Sequence[Lens]) -> bool:
     """True when a C-ordered array, seen through `lenses`, surely has its elements one after another."""
     for lens in lenses:
-        if isinstance(lens, Affine) and not _is_block(shape, lens):
+        if isinstance(lens, Row) or (isinstance(lens, Affine) and not _is_block(shape, lens)):
             return False
         shape = lens.shape
     return True

@@ -12,8 +12,8 @@ from .. import bodies, control, promote
 from ..bodies import Body
 from ..context import Trace, here
 from ..control import kind_of
-from ..tracer import Storage
 from ..trees import NONE, Structure, leaf_names
+from . import aliases
 from .jumps import RESULT
 from .state import Pass, State, fill
 from .values import Maybe, Seen, Unset, fresh, is_array, same, shown, zeros
@@ -52,6 +52,7 @@ def value_of(trace: Trace, test: Node, ways: Sequence[Callable[[], Any]], what: 
             )
     made = merge.value(what, [p.values[0] for p in merge.passes], [p.seen[0] for p in merge.passes])
     (found,) = merge.emit(test, [made])
+    merge.tie()
     return found
 
 
@@ -64,6 +65,8 @@ class _Merge:
         self.where = here()
         self.passes: list[Pass] = []
         self.outputs: list[list[Node]] = [[], []]
+        #: new arrays, and what they are on each path
+        self.arrays: list[aliases.Made] = []
 
     def finish(self, test: Node) -> None:
         """Give variables, arrays and containers what the choice makes of them."""
@@ -87,12 +90,15 @@ class _Merge:
         for key, storage in written.items():
             made = next(rest)
             if self.trace.note_write(storage):
-                lost = next((s[3] for s in states[key] if s[3]), "")
-                version = max(s[1] for s in states[key])
-                storage.state = (made.node, version, (), lost)
+                storage.state = (made.node, *_joined_state(states[key]))
         for container in changed.values():
             fill(container, next(rest))
+        self.tie()
         state.put(values)
+
+    def tie(self) -> None:
+        """Tie the new arrays to those that they may be."""
+        aliases.tie(self.arrays, [p.number for p in self.passes])
 
     def _node(self, name: str, nodes: Sequence[Node]) -> Callable[[Any], Any]:
         if nodes[0] is nodes[1]:
@@ -134,6 +140,8 @@ class _Merge:
             for outputs, node in zip(self.outputs, made, strict=True):
                 outputs.append(node)
             self._unify(label)
+            if len(present) == 1:
+                leaves.insert(int(seen[0] is present[0]), None)
             makers.append(self._chosen(leaves))
         flag = self._flag(name, seen)
 
@@ -146,20 +154,16 @@ class _Merge:
 
     def _chosen(self, leaves: Sequence[Any]) -> Callable[[Any], Any]:
         """A leaf that comes out of the op: a new array, which may be one that exists already."""
-        array = next((v for v in leaves if is_array(v)), leaves[0])
-        sources = [v._storage for v in leaves if is_array(v) and hasattr(v, "_storage")]
-        known = tuple((s, s.version) for s in sources if self._outlives(s))
+        array = next((v for v in leaves if is_array(v)), None)
+        paths = [aliases.storage_of(v) for v in leaves]
 
         def make(new: Any) -> Any:
             made = fresh(self.trace, next(new), array)
-            made._storage.maybe = known if is_array(made) else ()
+            if is_array(made):
+                self.arrays.append(aliases.Made(made._storage, paths))
             return made
 
         return make
-
-    def _outlives(self, storage: Storage) -> bool:
-        """True for arrays that other names may hold: not those that a way made for itself."""
-        return storage.body not in [p.number for p in self.passes]
 
     def _flag(self, name: str, seen: Sequence[Seen]) -> Callable[[Any], Any]:
         flags = [s.flag for s in seen]
@@ -232,6 +236,14 @@ def _select(trace: Trace, test: Node, a: Node, b: Node) -> Node:
         return a
     found = trace.graph.apply("where", (test, a, b), here())
     return promote.weakened(trace, found) if a.type.weak and b.type.weak else found
+
+
+def _joined_state(states: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The version of an array after a choice, what else it may be, and why nobody knows what it holds."""
+    versions, maybes, losts = ([s[k] for s in states] for k in (1, 2, 3))
+    same_node = states[0][0] is states[1][0]
+    newer = max(maybes, key=lambda m: sum(v for _, v in m)) if same_node else ()
+    return max(versions), newer, losts[0] or losts[1]
 
 
 def _joined(a: ArrayType, b: ArrayType) -> ArrayType:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ...errors import TraceError
@@ -12,10 +12,12 @@ from ...types import ArrayType
 from .. import bodies, control, promote
 from ..bodies import Body
 from ..context import here
-from ..control import COUNT, kind_of
+from ..control import COUNT
 from ..tracer import Storage, Tracer
-from ..trees import LEAF, NONE, Structure, leaf_names
+from ..trees import LEAF, NONE, Structure
+from .aliases import Aliases, Carried, Made, storage_of, tie
 from .jumps import RESULT
+from .slots import Slot, adapt, nested, spoken
 from .state import Pass, State, fill
 from .values import Maybe, Seen, Unset, fresh, is_array, same, shown, zeros
 
@@ -34,28 +36,6 @@ class Counter:
     item: Callable[[Tracer], Any]
 
 
-@dataclass(eq=False)
-class _Slot:
-    """A variable, array or container that the loop carries."""
-
-    name: str
-    structure: Structure
-    leaves: list[Any]
-    #: what each leaf is before the loop; None for what is no array or number, and stays
-    nodes: list[Node | None]
-    #: where it lies: the number of a variable, an array, or a container
-    place: int | Storage | Any
-    #: what it is before the loop does not reach into a step
-    hidden: bool = False
-    #: it may have no value before the loop
-    late: bool = False
-    outputs: list[Node | None] = field(default_factory=list)
-
-    @property
-    def carried(self) -> list[int]:
-        return [k for k, n in enumerate(self.nodes) if n is not None]
-
-
 class Loop:
     """One loop of the program in the making."""
 
@@ -66,8 +46,9 @@ class Loop:
         self.state, self.trace, self.body, self.test, self.counter = state, state.trace, body, test, counter
         self.where = here()
         self.ran = ran
-        self.slots: list[_Slot] = []
-        self.variables: dict[int, _Slot] = {}
+        self.slots: list[Slot] = []
+        self.variables: dict[int, Slot] = {}
+        self.aliases = Aliases(self.trace, self.where)
 
     def run(self) -> None:
         """Trace, emit, and give the variables their values after the loop."""
@@ -127,7 +108,7 @@ class Loop:
                     f"after a step; assign it before the loop"
                 )
         assert seen.structure is not None
-        slot = _Slot(name, seen.structure, list(seen.leaves), list(seen.nodes), k, hidden, late)
+        slot = Slot(name, seen.structure, list(seen.leaves), list(seen.nodes), k, hidden, late)
         if late and not hidden and name != RESULT:  # where it has a value is carried too
             slot.structure = Structure("tuple", (slot.structure, LEAF))
             slot.leaves.append(seen.flag)
@@ -137,11 +118,11 @@ class Loop:
 
     def _carry_array(self, storage: Storage, node: Node) -> None:
         leaf = Tracer(self.trace, storage)
-        self.slots.append(_Slot("an array", LEAF, [leaf], [node], storage))
+        self.slots.append(Slot("an array", LEAF, [leaf], [node], storage))
 
     def _carry_container(self, container: Any, seen: Seen, name: str) -> None:
         assert seen.structure is not None
-        self.slots.append(_Slot(name, seen.structure, list(seen.leaves), list(seen.nodes), container))
+        self.slots.append(Slot(name, seen.structure, list(seen.leaves), list(seen.nodes), container))
 
     # -- one step -------------------------------------------------------------------------------
     def _step(self) -> Pass:
@@ -157,7 +138,7 @@ class Loop:
                 if self.counter is not None:
                     inside = self.trace.graph.apply("less", (lead[0], self._bound()), here())
                     going = self.trace.graph.apply("logical_and", (inside, going), here())
-            if any(run.nodes[key][0].op.name != "parameter" for key in run.storages):
+            if any(run.nodes[key][0] is not self.entered.get(key, s.node) for key, s in run.storages.items()):
                 raise TraceError(f"{self.where}: the condition of a loop may not write into arrays")
             self.cond = Body(run.number, self.where, [*lead, *parameters], [going], NONE, run.effects)
         with state.body() as run:
@@ -180,6 +161,7 @@ class Loop:
         """Parameters for all that is carried, in the places where the body looks for it."""
         values = list(self.state.entry)
         parameters: list[Node] = []
+        self.entered = self.aliases.begin()
         for slot in self.slots:
             leaves = list(slot.leaves)
             for k in slot.carried:
@@ -192,20 +174,22 @@ class Loop:
                 values[slot.place] = self._within(slot, leaves)
             elif isinstance(slot.place, Storage):
                 self.trace.note_write(slot.place)
-                slot.place.node = leaves[0].node
+                slot.place.node = self.entered[id(slot.place)] = parameters[-1]
                 slot.place.version += 1
             else:
                 fill(slot.place, slot.structure.rebuild(iter(leaves)))
         self.state.put(values)
         return parameters
 
-    def _inner(self, parameter: Node, slot: _Slot, k: int) -> Tracer:
+    def _inner(self, parameter: Node, slot: Slot, k: int) -> Tracer:
         made = fresh(self.trace, parameter, slot.leaves[k])
         if is_array(slot.leaves[k]) and type(slot.leaves[k]) is Tracer:
             made._storage.argument = slot.leaves[k]._storage.argument
+            if isinstance(slot.place, int) or not isinstance(slot.place, Storage):
+                self.aliases.inner[id(slot), k] = made._storage
         return made
 
-    def _within(self, slot: _Slot, leaves: list[Any]) -> Any:
+    def _within(self, slot: Slot, leaves: list[Any]) -> Any:
         """What a variable is when a step begins."""
         if slot.hidden:
             return Unset(slot.name, "a step of the loop assigns it")
@@ -225,7 +209,7 @@ class Loop:
         changed = False
         places = {id(s.place) for s in self.slots if not isinstance(s.place, int)}
         for key, storage in step.storages.items():
-            if key not in places:
+            if key not in places and step.nodes[key][0] is not storage.node:
                 self._carry_array(storage, storage.node)
                 changed = True
         for key, container in step.containers.items():
@@ -247,11 +231,28 @@ class Loop:
                     self._add_parameters(self.variables[k], step)
         if changed:
             return True
+        self.carried: dict[tuple[int, int], Carried] = {}
         for slot in self.slots:
-            changed = self._adapt(slot, self._left(slot, step)) or changed
-        return changed
+            seen = self._left(slot, step)
+            changed = self._adapt(slot, seen) or changed
+            if not isinstance(slot.place, Storage):
+                self._note_arrays(slot, seen)
+        written = [
+            s for key, s in step.storages.items() if step.nodes[key][0] is not self.entered.get(key, s.node)
+        ]
+        return self.aliases.settle(self.carried, step.number, written) or changed
 
-    def _add_parameters(self, slot: _Slot, step: Pass) -> None:
+    def _pairs(self) -> list[tuple[Slot, int]]:
+        return [(s, k) for s in self.slots for k in s.carried]
+
+    def _note_arrays(self, slot: Slot, seen: Seen) -> None:
+        for k, leaf in enumerate(seen.leaves):
+            entry = None if self._starts_unset(slot) else storage_of(slot.leaves[k])
+            inner, left = self.aliases.inner.get((id(slot), k)), storage_of(leaf)
+            if entry is not None or left is not None:
+                self.carried[id(slot), k] = Carried(slot.name, entry, inner, left, slot.hidden)
+
+    def _add_parameters(self, slot: Slot, step: Pass) -> None:
         """Parameters that no step reads, for what a step leaves."""
         places = [(self.parameters, step.number)]
         if self.cond is not None:
@@ -266,11 +267,11 @@ class Loop:
         if before.structure is None or before.structure == after.structure:
             return
         raise TraceError(
-            f"{self.where}: {_spoken(name)} is {_nested(before)} before a step of the loop and {_nested(after)} after "
+            f"{self.where}: {spoken(name)} is {nested(before)} before a step of the loop and {nested(after)} after "
             f"it; what a loop carries keeps its form: give it its final form before the loop"
         )
 
-    def _left(self, slot: _Slot, step: Pass) -> Seen:
+    def _left(self, slot: Slot, step: Pass) -> Seen:
         """What a slot holds at the end of the step."""
         if isinstance(slot.place, int):
             seen = step.seen[slot.place]
@@ -292,68 +293,22 @@ class Loop:
         self._require_nesting(slot.name, Seen(slot.structure, slot.leaves), found)
         return found
 
-    def _has_flag(self, slot: _Slot) -> bool:
+    def _has_flag(self, slot: Slot) -> bool:
         return slot.late and not slot.hidden and slot.name != RESULT
 
-    def _adapt(self, slot: _Slot, seen: Seen) -> bool:
-        """Make outputs have the types of what is carried; True when what is carried changed instead."""
-        changed = False
-        slot.outputs = list(seen.nodes)
-        for k, label in enumerate(leaf_names(slot.structure, slot.name)):
-            node, out = slot.nodes[k], seen.nodes[k]
-            if node is None or out is None:
-                if node is None and same(slot.leaves[k], seen.leaves[k]):
-                    slot.outputs[k] = None
-                    continue
-                raise TraceError(
-                    f"{self.where}: {_spoken(label)} is {shown(slot.leaves[k])} before a step of the loop and "
-                    f"{shown(seen.leaves[k])} after it; a loop that values steer carries arrays and numbers"
-                )
-            weaker = "bifc".index(kind_of(out)) <= "bifc".index(kind_of(node))
-            replaced = self._starts_unset(slot) or (slot.hidden and self.ran() is True)
-            if replaced and self._differs(node, out):
-                slot.nodes[k] = zeros(self.trace, out)
-                changed = True
-            elif node.type.weak and (out.shape or node.dtype != out.dtype or not out.type.weak):
-                slot.nodes[k] = self._promoted(node, out, label)
-                changed = True
-            elif out.type.weak and not node.type.weak and not node.shape and weaker:
-                slot.outputs[k] = promote.cast(self.trace, out, node.dtype)
-            elif node.dtype != out.dtype or not control.fits(self.trace, node.shape, out.shape):
-                way = (
-                    f"convert it with astype(np.{node.dtype})"
-                    if node.shape == out.shape
-                    else "keep its shape"
-                )
-                raise TraceError(
-                    f"{self.where}: {_spoken(label)} is {node.type} before a step of the loop and {out.type} after it; "
-                    f"what a loop carries keeps its type: {way}, or give it its final type before the loop"
-                )
-            elif node.shape != out.shape:
-                slot.outputs[k] = bodies.seen_as(self.trace, out, node.shape)
-        return changed
+    def _adapt(self, slot: Slot, seen: Seen) -> bool:
+        def restarts() -> bool:
+            return self._starts_unset(slot) or (slot.hidden and self.ran() is True)
 
-    def _starts_unset(self, slot: _Slot) -> bool:
+        return adapt(self.trace, self.where, slot, seen, restarts)
+
+    def _starts_unset(self, slot: Slot) -> bool:
         return isinstance(slot.place, int) and type(self.state.entry[slot.place]) is Unset
-
-    def _differs(self, node: Node, out: Node) -> bool:
-        return node.dtype != out.dtype or node.shape != out.shape or node.type.weak != out.type.weak
-
-    def _promoted(self, node: Node, out: Node, label: str) -> Node:
-        """A Python number that the loop starts from, in the type that a step gives."""
-        if node.dtype.kind == "c" and out.dtype.kind != "c":
-            raise TraceError(
-                f"{self.where}: {_spoken(label)} is complex before a step of the loop and {out.type} after it"
-            )
-        found = promote.cast(self.trace, node, out.dtype)
-        if out.shape:
-            return promote.broadcast_node(self.trace, found, out.shape)
-        return promote.weakened(self.trace, found) if out.type.weak else found
 
     # -- the program ----------------------------------------------------------------------------
     def _emit(self, step: Pass) -> None:
         trace, count = self.trace, len(self.lead)
-        pairs = [(s, k) for s in self.slots for k in s.carried]
+        pairs = self._pairs()
         mine = self.parameters[count:]
         kept = [j for j, (s, k) in enumerate(pairs) if s.outputs[k] is not mine[j]]
         outputs = [pairs[j][0].outputs[pairs[j][1]] for j in kept]
@@ -404,7 +359,7 @@ class Loop:
         self._leave(step, found)
 
     def _same(
-        self, mine: Sequence[Node], pairs: Sequence[tuple[_Slot, int]], unchanged: Sequence[int]
+        self, mine: Sequence[Node], pairs: Sequence[tuple[Slot, int]], unchanged: Sequence[int]
     ) -> dict[int, Node]:
         same_as: dict[int, Node] = {}
         for j in unchanged:
@@ -417,12 +372,17 @@ class Loop:
     def _leave(self, step: Pass, found: dict[tuple[int, int], Node]) -> None:
         """Give variables, arrays and containers what they hold after the loop."""
         values = list(self.state.entry)
+        made: list[Made] = []
         for slot in self.slots:
             leaves = list(slot.leaves)
             for k in slot.carried:
                 node = found.get((id(slot), k))
                 if node is not None:
-                    leaves[k] = self._after(node, slot, k)
+                    leaves[k] = fresh(self.trace, node, slot.leaves[k])
+                    one = self.carried.get((id(slot), k))
+                    if one is not None and is_array(leaves[k]):
+                        sources = self.aliases.sources(one, self.carried, step.number)
+                        made.append(Made(leaves[k]._storage, [one.entry, one.left], sources))
             if isinstance(slot.place, Storage):
                 if (id(slot), 0) in found and self.trace.note_write(slot.place):
                     state = step.nodes[id(slot.place)]
@@ -436,9 +396,14 @@ class Loop:
                 fill(slot.place, slot.structure.rebuild(iter(leaves)))
             else:
                 values[slot.place] = self._made(slot, step, slot.structure.rebuild(iter(leaves)))
+        places = {id(s.place) for s in self.slots if isinstance(s.place, Storage)}
+        for key, storage in step.storages.items():
+            if key not in places and self.trace.note_write(storage):  # not written, but not known any more
+                storage.state = step.nodes[key]
+        tie(made, [step.number])
         self.state.put(values)
 
-    def _made(self, slot: _Slot, step: Pass, value: Any) -> Any:
+    def _made(self, slot: Slot, step: Pass, value: Any) -> Any:
         if slot.name == RESULT or not slot.late:
             return value
         if not slot.hidden:
@@ -448,23 +413,3 @@ class Loop:
         if flag is False:
             return Unset(slot.name, self._why())
         return value if flag is True else Maybe(slot.name, value, flag, self._why())
-
-    def _after(self, node: Node, slot: _Slot, k: int) -> Tracer:
-        made = fresh(self.trace, node, slot.leaves[k])
-        before = slot.leaves[k]
-        if is_array(made) and is_array(before) and type(before) is Tracer and not slot.late:
-            made._storage.maybe = ((before._storage, before._storage.version),)
-        return made
-
-
-def _spoken(name: str) -> str:
-    return "the result" if name.startswith(RESULT) else name if name == "an array" else f"variable {name!r}"
-
-
-def _nested(seen: Seen) -> str:
-    structure = seen.structure
-    if structure is None:
-        return "nothing"
-    if structure.kind == "leaf":
-        return shown(seen.leaves[0])
-    return "None" if structure.kind == "none" else f"a {structure.kind} of {len(structure.children)}"

@@ -35,6 +35,8 @@ class Site:
     names: tuple[str, ...]
     again: frozenset[str]
     whole: frozenset[str]
+    #: those that it assigns and that nobody reads after it
+    dead: tuple[str, ...] = ()
     #: variables that it only reads, and those of arrays that it surely writes into
     others: tuple[str, ...] = ()
     written: frozenset[str] = frozenset()
@@ -69,7 +71,7 @@ class Rewriter(ast.NodeTransformer):
         Assigned(body, parameters, self.local)
         first = [] if _docstring(statements) is None else [body.pop(0)]
         made = self.block(body)
-        states = {n for s in self.sites for n in s.names + s.others} & (self.local - parameters)
+        states = {n for s in self.sites for n in s.names + s.dead + s.others} & (self.local - parameters)
         states |= {n for s in made for n in _moved(s)} & (self.local - parameters)
         where = statements[0]
         head: list[ast.stmt] = [
@@ -336,7 +338,8 @@ class Rewriter(ast.NodeTransformer):
         self, node: ast.stmt, names: set[str], again: frozenset[str] | set[str], body: Sequence[ast.stmt]
     ) -> int:
         own = sorted(names & self.local)
-        read = {n for s in body for n in reads(s)} & self.local - set(own)
+        dead = sorted((bound(body) & self.local) - set(own))
+        read = {n for s in body for n in reads(s)} & self.local - {*own, *dead}
         refused = [(node.lineno, "a loop or choice inside of `try`", "catch exceptions outside")] * bool(
             self.guarded
         )
@@ -344,7 +347,9 @@ class Rewriter(ast.NodeTransformer):
             refused += _refused(statement, self.outer)
         self.sites.append(
             Site(
-                node.lineno, tuple(own), frozenset(again), frozenset(assigned_whole(body)), tuple(sorted(read)),
+                node.lineno, tuple(own), frozenset(again), frozenset(assigned_whole(body)),
+                tuple(dead),
+                tuple(sorted(read)),
                 frozenset(written(body)), tuple(refused),
             )
         )  # fmt: skip
@@ -368,21 +373,22 @@ class Rewriter(ast.NodeTransformer):
         site = self.sites[number]
         made: list[ast.stmt] = []
         setter: ast.expr = ast.Constant(None)
-        if site.names:
+        names = [*site.names, *site.dead]
+        if names:
             value = "_aot_values"
-            targets = ast.Tuple([ast.Name(n, ast.Store()) for n in site.names], ast.Store())
+            targets = ast.Tuple([ast.Name(n, ast.Store()) for n in names], ast.Store())
             store = ast.Assign([targets], ast.Name(value, ast.Load()))
             arguments = _no_arguments()
             arguments.args = [ast.arg(value)]
             name = f"_aot_set_{number}"
             made = [
                 at(
-                    ast.FunctionDef(name, arguments, [ast.Nonlocal(list(site.names)), store], [], None, None),
+                    ast.FunctionDef(name, arguments, [ast.Nonlocal(names), store], [], None, None),
                     node,
                 )
             ]
             setter = ast.Name(name, ast.Load())
-        values = ast.Tuple([ast.Name(n, ast.Load()) for n in (*site.names, *site.others)], ast.Load())
+        values = ast.Tuple([ast.Name(n, ast.Load()) for n in (*names, *site.others)], ast.Load())
         getter = ast.Lambda(_no_arguments(), values)
         call = self._call(what, [ast.Constant(number), getter, setter, *given], node)
         return [*made, at(ast.Expr(call), node)]

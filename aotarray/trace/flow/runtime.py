@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ...errors import TraceError
 from ...graph import Node, SourceLine
 from .. import effects, promote
 from ..context import active, here
-from ..tracer import Tracer
+from ..tracer import MARK, Tracer
 from . import along, choices
 from .rewrite import Site
 from .source import converted
@@ -51,9 +52,10 @@ class Flow:
 
     def _raise(self, test: Node, raised: Callable[[], Any]) -> None:
         """The program raises where a traced bool holds."""
-        error = raised()
-        kind, text = (error, "") if isinstance(error, type) else (type(error), str(error))
-        _check(self.negated(wrapped(test)), text, kind)
+        with _texts() as values:
+            error = raised()
+            kind, text = (error, "") if isinstance(error, type) else (type(error), str(error))
+        _check(self.negated(wrapped(test)), text, kind, values)
 
     def repeat(
         self, number: int, get: Any, put: Any, test: Callable[[], Any], body: Callable[[], Any]
@@ -89,8 +91,10 @@ class Flow:
                 text = message()
                 raise AssertionError(*([] if text is None else [text]))
             return
-        text = message()
-        _check(wrapped(known), "" if text is None else str(text), AssertionError)
+        with _texts() as values:
+            text = message()
+            text = "" if text is None else str(text)
+        _check(wrapped(known), text, AssertionError, values)
 
     # -- names and calls ------------------------------------------------------------------------
     def unset(self, name: str) -> Unset:
@@ -101,9 +105,7 @@ class Flow:
         if type(value) is Unset:
             raise value.error()
         if type(value) is Maybe:
-            trace = active()
-            assert trace is not None
-            return value.read(trace)
+            return value.read()
         return value
 
     def refuse_outer(self, names: tuple[str, ...]) -> None:
@@ -227,9 +229,25 @@ class Flow:
         return found if sign == "in_" else self.negated(found)
 
 
+@contextmanager
+def _texts() -> Iterator[list[tuple[Any, str]]]:
+    """While a message is made, traced values leave marks in it: gives these values and how they are to be shown."""
+    trace = active()
+    assert trace is not None
+    outer, trace.texts = trace.texts, []
+    try:
+        yield trace.texts
+    finally:
+        trace.texts = outer
+
+
+def _check(test: Any, text: str, kind: type[Exception], values: Sequence[tuple[Any, str]]) -> None:
+    """A check of the program whose message shows the values at their marks."""
+    text = text.replace("{", "{{").replace("}", "}}")
+    for k, (_, spec) in enumerate(values):
+        text = text.replace(MARK.format(k), f"{{v{k}:{spec}}}" if spec else f"{{v{k}}}")
+    effects.check(test, text, exception=kind, **{f"v{k}": value for k, (value, _) in enumerate(values)})
+
+
 def _value(value: Any) -> Callable[[], Any]:
     return lambda: value
-
-
-def _check(test: Any, text: str, kind: type[Exception]) -> None:
-    effects.check(test, text.replace("{", "{{").replace("}", "}}"), exception=kind)

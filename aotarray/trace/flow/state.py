@@ -42,10 +42,11 @@ class State:
         self.trace, self.site, self.where, self.get, self._put = trace, site, where, get, put
         values = get()
         self.names = site.names
-        self.entry = list(values[: len(self.names)])
-        self.others = dict(zip(site.others, values[len(self.names) :], strict=True))
+        count = len(self.names) + len(site.dead)
+        self.entry, self.dead = list(values[: len(self.names)]), values[len(self.names) : count]
+        self.others = dict(zip(site.others, values[count:], strict=True))
         self.containers: dict[int, tuple[Container, Any, str]] = {}
-        for name, value in zip((*self.names, *site.others), values, strict=True):
+        for name, value in zip((*self.names, *site.dead, *site.others), values, strict=True):
             self._collect(value, name)
 
     def _collect(self, value: Any, name: str) -> None:
@@ -65,7 +66,7 @@ class State:
 
     def put(self, values: list[Any]) -> None:
         if self._put is not None:
-            self._put(tuple(values))
+            self._put((*values, *self.dead))
 
     def restore_containers(self) -> None:
         for container, contents, _ in self.containers.values():

@@ -43,7 +43,7 @@ class Trial:
         trace.trials.append(self.record)
 
     def keep(self) -> None:
-        self.trace.trials.remove(self.record)
+        self.trace.trials[:] = [r for r in self.trace.trials if r is not self.record]
 
     def undo(self) -> None:
         """Put variables, arrays and containers back."""

@@ -13,6 +13,7 @@ from ...graph import Node, literal_value, topological
 from ...sizes import Size
 from .. import promote
 from ..context import Trace, active, here
+from ..control import kind_of
 from ..tracer import Tracer, known_value
 from ..ufuncs import select
 from ..views import drop_axes
@@ -126,13 +127,15 @@ def _extreme(name: str) -> Callable[..., Any]:
 def _picked(trace: Trace, compare: str, new: Any, old: Any) -> Any:
     a, b = promote.node_of(trace, new), promote.node_of(trace, old)
     test = promote.elementwise(trace, promote.OPS[compare], (a, b), operator=True)
+    weak = a.type.weak and b.type.weak
     if a.dtype != b.dtype or a.type.weak != b.type.weak:
-        target = a if b.type.weak and not a.type.weak else b if a.type.weak and not b.type.weak else None
-        dtype = target.dtype if target is not None else np.result_type(a.dtype, b.dtype)
-        weak = a.type.weak and b.type.weak
+        if not weak and (a.type.weak or b.type.weak):
+            number, other = (a, b) if a.type.weak else (b, a)
+            kinds = "bifc".index(kind_of(number)), "bifc".index(kind_of(other))
+            dtype = other.dtype if kinds[0] <= kinds[1] else np.result_type(other.dtype, number.dtype)
+        else:
+            dtype = np.result_type(a.dtype, b.dtype)
         a, b = promote.cast(trace, a, dtype), promote.cast(trace, b, dtype)
-    else:
-        weak = a.type.weak
     found = select(trace, test, a, b)
     return Tracer.of(trace, promote.weakened(trace, found) if weak else found)
 

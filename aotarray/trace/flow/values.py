@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import TraceError, UnassignedError
 from ...graph import Node
 from ...types import is_supported
-from .. import promote
+from .. import effects, promote
 from ..context import Trace, here
 from ..size_value import SizeValue
 from ..tracer import Storage, Tracer
@@ -48,22 +48,15 @@ class Maybe:
     flag: Any
     why: str
 
-    def read(self, trace: Trace) -> Any:
+    def read(self) -> Any:
         """The value; the program raises where the variable has none."""
         if self.name == RESULT:
             return self.value
-        wrong = promote.elementwise(trace, promote.OPS["logical_not"], [promote.node_of(trace, self.flag)])
         message = (
             f"cannot access local variable {self.name!r} where it is not associated with a value ({self.why})"
         )
-        leaves: list[Any] = []
-        structure = flatten(self.value, leaves)
-        checked = []
-        for leaf in leaves:
-            node = promote.node_of(trace, leaf)
-            wide = promote.broadcast_node(trace, wrong, node.shape)
-            checked.append(fresh(trace, promote.guard(trace, node, wide, "ValueError", message), leaf))
-        return structure.rebuild(iter(checked))
+        effects.check(self.flag, message, exception=UnboundLocalError)
+        return self.value
 
 
 @dataclass(eq=False)
