@@ -104,7 +104,7 @@ def operand_uses(node: Node, index: Index) -> list[tuple[Node, Index]]:
     if kind in ("scan", "argreduce"):
         return [(node.operands[0], squeezed(node.operands[0].shape))]
     if kind == "concat":
-        return list(zip(node.operands, concat_indices(node, index), strict=True))
+        return concat_pieces(node, index)
     if kind == "update":
         return [(node.operands[0], index), (node.operands[1], update_index(node, index)[1])]
     if kind == "put":
@@ -142,6 +142,21 @@ def concat_indices(node: Node, index: Index) -> list[Index]:
         found.append(settled(operand, tuple(at)))
         start = start + operand.shape[axis]
     return found
+
+
+def concat_pieces(node: Node, index: Index) -> list[tuple[Node, Index]]:
+    """The operands of a concatenation that may have the element at `index`, and where: one, where that is known."""
+    pieces = list(zip(node.operands, concat_indices(node, index), strict=True))
+    place = index[node.params["axis"]]
+    if isinstance(place, int):
+        end: Dim = 0
+        for k, operand in enumerate(node.operands):
+            end = end + operand.shape[node.params["axis"]]
+            if not isinstance(end, int):
+                break
+            if place < end:
+                return pieces[k : k + 1]
+    return pieces
 
 
 def gather_split(node: Node, index: Index) -> tuple[Index, Index]:

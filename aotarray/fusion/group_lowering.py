@@ -29,7 +29,7 @@ class GroupLowering:
         self.variables = [
             nest.fresh(LETTERS[a] if a < len(LETTERS) else f"i{a}") for a in range(len(group.domain))
         ]
-        self.index = tuple(sizes.name(v) for v in self.variables)
+        self.index: Index = tuple(sizes.name(v) for v in self.variables)
         self.folds = [r for r in group.roots if r.op.kind == "reduce"]
         nest.inline_root = {r.number for r in group.roots if r.op.name not in ("input", "constant")}
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from functools import cached_property
+
 from .. import sizes
 from ..graph import Node
 from ..loops import For, Kernel, Let
@@ -9,6 +13,7 @@ from ..sizes import Dim
 from .group_lowering import GroupLowering
 from .interior import Interior, has_edges
 from .nest import Scope
+from .tails import find_mixed, tail_of
 
 
 class MapLowering(GroupLowering):
@@ -17,6 +22,8 @@ class MapLowering(GroupLowering):
     def lower(self) -> list[Kernel]:
         nest, domain = self.nest, self.group.domain
         axes = range(len(domain))
+        if self.tail:
+            return self._written_out()
         if len(domain) <= 1:
             variable = self.variables[0] if domain else nest.fresh("i")
             self.inner_loop(variable, "begin", "end", axes)
@@ -29,6 +36,32 @@ class MapLowering(GroupLowering):
         nest.close()
         total = sizes.product(domain)
         return [nest.finish(total, total, grain=64, summary=self._over("every element of", axes))]
+
+    @cached_property
+    def tail(self) -> tuple[int, ...]:
+        """The last axes that are written out instead of looped over."""
+        mixed = find_mixed(self.graph.nodes())
+        return tail_of(self.group.domain) if any(r.number in mixed for r in self.group.members) else ()
+
+    def _written_out(self) -> list[Kernel]:
+        """A loop over the axes before the tail; for each element of the tail a statement of its own."""
+        nest, domain = self.nest, self.group.domain
+        axes, lead = range(len(domain)), len(domain) - len(self.tail)
+        nest.pure = False
+        names, index = self.variables[:lead], self.index[:lead]
+        if lead > 1:
+            extents = [nest.loop_extent(d, v) for d, v in zip(domain, names, strict=False)]
+            self.open_segments("begin", "end", names, extents)
+        else:
+            nest.open(For(names[0] if names else nest.fresh("once"), "begin", "end"))
+        for position in itertools.product(*map(range, self.tail)):
+            self.index = (*index, *position)
+            self.compute(axes)
+        total = sizes.product(domain[:lead])
+        nest.computed = {n: -(-count // math.prod(self.tail)) for n, count in nest.computed.items()}
+        nest.close(len(nest.scopes) - 1)
+        summary = f"{self._over('every element of', axes)}, {' x '.join(map(str, self.tail))} of them at a time"
+        return [nest.finish(total, total, grain=64, summary=summary)]
 
     def inner_loop(self, variable: str, low: str, high: str, axes: range) -> None:
         """The loop over [low, high); its interior on its own where elements at the edges differ."""

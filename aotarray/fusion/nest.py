@@ -21,7 +21,7 @@ from ..sizes import Dim
 from . import scalar
 from .access import (
     Index,
-    concat_indices,
+    concat_pieces,
     gather_split,
     map_index,
     mapped,
@@ -93,6 +93,8 @@ class Nest:
         self.counter = 0
         self.ops: dict[str, int] = {}
         self.computed: dict[int, int] = {}
+        #: for each status that guards set, the name that holds it while the kernel runs
+        self.flags: dict[str, str] = {}
         #: nodes that depend on what changes while the loop of a scope runs
         self.pinned: dict[int, Scope] = {}
 
@@ -314,6 +316,9 @@ class Nest:
             return [(node.operands[0], index)]
         if node.op.kind == "put":
             return [(o, ()) for o in node.operands[2:]]
+        if node.op.kind == "concat":
+            pieces = concat_pieces(node, index)
+            return pieces if len(pieces) == 1 else []
         return []
 
     def _mapped(self, node: Node, index: Index) -> Index:
@@ -393,7 +398,10 @@ class Nest:
         value, wrong = operands
         assert self.status_needed is not None and isinstance(wrong, str)
         status = self.pointer(self.status_needed(node.params["message"], node.params["exception"]), "out")
-        self._emit_at(home, If(wrong, [Store(status, "0", "1")]))
+        if status not in self.flags:
+            self.flags[status] = self.fresh("wrong")
+        flag = self.flags[status]
+        self._emit_at(home, Let(flag, f"{flag} | {wrong}"))
         return value
 
     def load(self, place: Storage, index: Index, home: Scope, line: str = "") -> Value:
@@ -458,11 +466,13 @@ class Nest:
 
     def _concat(self, node: Node, index: Index) -> Value:
         self.pure = False
+        pieces = concat_pieces(node, index)
+        if len(pieces) == 1:
+            return self.value(*pieces[0])
         names = self._result_names(node)
         axis = node.params["axis"]
         statements = self.scopes[-1].statements
         end: Dim = 0
-        pieces = list(zip(node.operands, concat_indices(node, index), strict=True))
         usual = None if self.interior is None else self.interior.piece(node, index[axis])
         if usual is not None:
             return self.value(*pieces[usual])
@@ -635,12 +645,16 @@ class Nest:
                 pointer.offset = place
                 width = np.dtype({"u8": "u1", "u16": "u2"}.get(pointer.code, _NUMPY[pointer.code])).itemsize
                 place = place + sizes.floordiv(pointer.length * width + 63, 64) * 64
+        body = self.scopes[0].statements
+        for status, flag in self.flags.items():
+            body.insert(0, Let(flag, "False"))
+            body.append(If(flag, [Store(status, "0", "1")]))
         collapse = None
         if self.pure and len(self.loops) > 1:
             operands = tuple(tuple(s) for s in self.operand_strides.values())
             collapse = tuple(self.extents), operands, self.reorder
         return Kernel(
-            self.name, list(self.pointers.values()), list(self.integers.values()), self.scopes[0].statements,
+            self.name, list(self.pointers.values()), list(self.integers.values()), body,
             count, work, max(1, self.cost) * 25, grain, place, collapse, summary, self.ops, self.computed,
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ is used, inlined into the loop that needs it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
@@ -16,9 +17,9 @@ from .access import (
     Access,
     Index,
     accesses,
+    concat_pieces,
     domain_of,
     folded,
-    identity,
     inlines_reduction,
     loop_index,
     operand_uses,
@@ -26,6 +27,7 @@ from .access import (
 )  # fmt: skip
 from .arguments import ArgumentWrite, may_share, memory_of
 from .elements import stored_operands
+from .tails import few_elements, find_mixed, places
 
 #: recomputing a value costs its price; storing and reloading one costs about this many additions
 STORE_PRICE = 6
@@ -122,18 +124,30 @@ def find_roots(graph: Graph, nodes: Sequence[Node], also: Set[int] = frozenset()
         if node.op.kind == "reduce":
             below = (below + 1) * folded(node)
         price[node.number] = 1 if node.number in roots or is_buffer(node) else _own_price(node) + below
+    mixed = find_mixed(nodes)
+    written_out: set[int] = set()
     for node in reversed(nodes):
         uses = _spelled_once(forms.pop(node.number))
-        places = {(origin, index) for origin, _, index in uses}
         stored = node.number in roots or is_buffer(node)
-        if _worth_storing(node, len(places), price[node.number]) or _too_long(node, uses, price[node.number]):
+        count = _evaluations(node, [o for o, _ in {(origin, index) for origin, _, index in uses}], written_out)
+        spelled = _evaluations(node, [origin for origin, _, _ in uses], written_out)
+        if _worth_storing(node, count, price[node.number]) or _too_long(node, uses, spelled, price[node.number]):
             roots.add(node.number)
             stored = True
-        for origin, branch, index in [(node.number, (), identity(node))] if stored else uses:
+        starts: list[Use] = [(node.number, (), index) for index in places(node, mixed)]
+        if stored and len(starts) > 1:
+            written_out.add(node.number)
+        for origin, branch, index in starts if stored else uses:
             for k, (operand, operand_index) in enumerate(operand_uses(node, index)):
                 inner = (*branch, (node.number, k)) if _in_branch(node, k, index) else branch
                 forms[operand.number].add((origin, inner, operand_index))
     return roots
+
+
+def _evaluations(node: Node, origins: Sequence[int], written_out: set[int]) -> int:
+    """How many of these uses are of one element: where a nest writes out its tail, the others are of its neighbours."""
+    few = few_elements(node)
+    return sum(-(-n // few) if origin in written_out else n for origin, n in Counter(origins).items())
 
 
 def _in_branch(node: Node, operand: int, index: Index) -> bool:
@@ -142,8 +156,9 @@ def _in_branch(node: Node, operand: int, index: Index) -> bool:
         return operand == 1 or not reads_what_it_changes(node, index)
     if node.op.kind == "put":
         return operand < 2
-    checked = node.op.kind == "gather" and "trusted" not in node.params
-    return node.op.kind == "concat" or (checked and operand == 0)
+    if node.op.kind == "concat":
+        return len(concat_pieces(node, index)) > 1
+    return node.op.kind == "gather" and "trusted" not in node.params and operand == 0
 
 
 def _spelled_once(uses: set[Use]) -> list[Use]:
@@ -158,14 +173,14 @@ def _spelled_once(uses: set[Use]) -> list[Use]:
     return kept
 
 
-def _too_long(node: Node, uses: Sequence[Use], price: int) -> bool:
+def _too_long(node: Node, uses: Sequence[Use], spelled: int, price: int) -> bool:
     """Code that would be spelled many times, or in blocks too deep to read."""
     if node.op.kind in ("leaf", "view"):
         return False
     if node.op.kind == "reduce" and price > LARGEST_REPEATED:
         return True
     deep = max((len(branch) for _, branch, _ in uses), default=0) > DEEPEST_BRANCH
-    return deep or (len(uses) > 1 and len(uses) * price > LARGEST_REPEATED)
+    return deep or (spelled > 1 and spelled * price > LARGEST_REPEATED)
 
 
 def _own_price(node: Node) -> int:

@@ -5,6 +5,7 @@ All become `contract`: a library call for matrices, a sum of products in place w
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ... import sizes
+from ...graph import Node
 from ...sizes import Dim
 from .. import promote
-from ..context import here
+from ..context import Trace, here
 from ..size_value import wrap
 from ..tracer import Tracer
 from .elementwise import cast_to, deliver, op
@@ -23,6 +25,7 @@ from .linear_algebra import inv
 from .reductions import any_rule, fold, normalise_axes
 from .registry import array, implements
 from .shaping import moveaxis, reshape
+from .tiny_matrices import LARGEST, fixed
 
 #: up to this many products a sum of products is computed where it is used
 INLINE_PRODUCTS = 16
@@ -39,6 +42,9 @@ def contract(a: Any, a_labels: Labels, b: Any, b_labels: Labels, out_labels: Lab
     batch = [k for k in shared if k in out_labels]
     a_only, b_only = ([k for k in labels if k not in shared] for labels in (a_labels, b_labels))
     extent = _extents(a, a_labels, b, b_labels)
+    if _few(a._trace, [extent[k] for k in summed]):
+        a, b = _counted(a, a_labels, summed), _counted(b, b_labels, summed)
+        extent |= {k: a._trace.fix(extent[k], "a sum of few products") for k in summed}
     count = sizes.product(extent[k] for k in summed)
     small = isinstance(count, int) and count <= INLINE_PRODUCTS
     if small or not a_only or not b_only or count == 0:
@@ -49,6 +55,19 @@ def contract(a: Any, a_labels: Labels, b: Any, b_labels: Labels, out_labels: Lab
     return (
         found.transpose(*(order.index(k) for k in out_labels)) if tuple(order) != tuple(out_labels) else found
     )
+
+
+def _few(trace: Any, extents: Sequence[Dim]) -> bool:
+    """True for at most 4 products in each sum: of constant sizes, or (in `jit`) of those of the call."""
+    count = 1
+    for extent in extents:
+        count *= trace.hint(extent) or LARGEST + 1
+    return count <= LARGEST
+
+
+def _counted(x: Any, labels: Labels, summed: Labels) -> Any:
+    """The array with constants as sizes of the axes that are summed."""
+    return fixed(x, *(k for k, label in enumerate(labels) if label in summed and x.node.shape[k] != 1))
 
 
 def _sum_own(x: Any, labels: Labels, others: Labels) -> tuple[Any, Labels]:
@@ -93,8 +112,22 @@ def _fold_products(trace: Any, node: Any, axes: Any) -> Any:
         return any_rule(Tracer.of(trace, node), tuple(axes)).node
     if node.dtype == np.float16:
         wide = promote.cast(trace, node, np.dtype(np.float32))
-        return promote.cast(trace, fold(trace, "sum", wide, tuple(axes)), node.dtype)
-    return fold(trace, "sum", node, tuple(axes))
+        return promote.cast(trace, _total(trace, wide, tuple(axes)), node.dtype)
+    return _total(trace, node, tuple(axes))
+
+
+def _total(trace: Trace, node: Node, axes: tuple[int, ...]) -> Node:
+    """A sum along axes: of few elements, written out, so that what reads one element of it needs no loop."""
+    count = sizes.product(node.shape[a] for a in axes)
+    if not isinstance(count, int) or not 1 < count <= LARGEST:
+        return fold(trace, "sum", node, axes)
+    x = Tracer.of(trace, node)
+    found: Any = Tracer.of(trace, promote.scalar_node(trace, 0, node.dtype))  # NumPy's sums start from 0.0 too
+    for position in itertools.product(*(range(trace.fix(node.shape[a], "a sum")) for a in axes)):
+        at = dict(zip(axes, position, strict=True))
+        found = op("add", found, x[tuple(at.get(a, slice(None)) for a in range(x.ndim))])
+    total: Node = found.node
+    return total
 
 
 def _by_matrices(
