@@ -39,6 +39,7 @@ def compiled():
     return get
 
 
+@pytest.mark.filterwarnings("ignore::aotarray.errors.RecompileWarning")  # ranks and dtypes are many here
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 def test_equals_numpy(case, compiled):
     function = compiled(case)
