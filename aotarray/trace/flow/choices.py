@@ -142,7 +142,7 @@ class _Merge:
             self._unify(label)
             if len(present) == 1:
                 leaves.insert(int(seen[0] is present[0]), None)
-            makers.append(self._chosen(leaves))
+            makers.append(self._chosen(leaves, name != RESULT))
         flag = self._flag(name, seen)
 
         def make(new: Any) -> Any:
@@ -152,14 +152,14 @@ class _Merge:
 
         return make
 
-    def _chosen(self, leaves: Sequence[Any]) -> Callable[[Any], Any]:
+    def _chosen(self, leaves: Sequence[Any], shares: bool) -> Callable[[Any], Any]:
         """A leaf that comes out of the op: a new array, which may be one that exists already."""
         array = next((v for v in leaves if is_array(v)), None)
         paths = [aliases.storage_of(v) for v in leaves]
 
         def make(new: Any) -> Any:
             made = fresh(self.trace, next(new), array)
-            if is_array(made):
+            if shares and is_array(made):
                 self.arrays.append(aliases.Made(made._storage, paths))
             return made
 

@@ -235,7 +235,9 @@ class Loop:
         for slot in self.slots:
             seen = self._left(slot, step)
             changed = self._adapt(slot, seen) or changed
-            if not isinstance(slot.place, Storage):
+            if (
+                not isinstance(slot.place, Storage) and slot.name != RESULT
+            ):  # nothing is written after `return`
                 self._note_arrays(slot, seen)
         written = [
             s for key, s in step.storages.items() if step.nodes[key][0] is not self.entered.get(key, s.node)
