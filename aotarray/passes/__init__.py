@@ -6,9 +6,9 @@ from ..graph import Graph
 from .control import drop_results
 from .rewrite import rebuild
 from .settle import merge_sizes, settle_sizes
-from .simplify import fold_views, simplify_algebra
+from .simplify import drop_writes, fold_views, simplify_algebra
 
-PASSES = (settle_sizes, merge_sizes, drop_results, simplify_algebra, fold_views)
+PASSES = (settle_sizes, merge_sizes, drop_results, drop_writes, simplify_algebra, fold_views)
 
 
 def simplify(graph: Graph) -> Graph:

@@ -36,6 +36,29 @@ def fold_views(graph: Graph) -> Graph:
     return rebuild(graph, rule)
 
 
+def drop_writes(graph: Graph) -> Graph:
+    """Drop writes that leave nothing of an array, or that write what is there.
+
+    before   %2 = update(%0, %1, all of %0);  %4 = put(%3, v, k);  %5 = put(%4, gather(%4, k), k)
+    after    %1;  %4 = put(%3, v, k)
+    """
+
+    def rule(new: Graph, node: Node, operands: tuple[Node, ...]) -> Node:
+        if node.op.name == "update" and operands[1].shape == node.shape:
+            region = enumerate(zip(node.params["region"], node.shape, strict=True))
+            if all(entry == (0, 1, d, a) for a, (entry, d) in region):
+                return operands[1]
+        if node.op.name == "put":
+            base, value, *positions = operands
+            before = base.op.name == "put" and base.operands[2:] == tuple(positions)
+            again = value.op.name == "gather" and value.operands == (base, *positions)
+            if before and again and node.params["axes"] == base.params["axes"] == value.params["axes"]:
+                return base
+        return same(new, node, operands)
+
+    return rebuild(graph, rule)
+
+
 def simplify_algebra(graph: Graph) -> Graph:
     """Drop ops that change no bit: casts to the same dtype, positive, signs that cancel or are dropped.
 

@@ -124,7 +124,8 @@ class _Plan:
             elif node.op.name in ("input", "constant", "parameter"):
                 inside[k] = k in own and k not in body.same
             else:
-                stays = node.op.kind == "leaf" or k >= first or raises[k] or (_repeats(node) and k not in whole)
+                shown = (_repeats(node) or _shows_most(trace, node)) and k not in whole
+                stays = node.op.kind == "leaf" or k >= first or raises[k] or shown
                 inside[k] = stays or depends[k] or price[k] <= CHEAP or k in effects
         needed = {o.number for o in results} | {m.number for m in measures if inside[m.number]}
         for node in reversed(order):
@@ -179,6 +180,16 @@ def _repeats(node: Node) -> bool:
         return False
     used = {n for i in node.params["map"] for n in sizes.names(i)}
     return any(d != 1 and axis_name(a) not in used for a, d in enumerate(node.shape))
+
+
+def _shows_most(trace: Trace, node: Node) -> bool:
+    """True for a view of at least half of an array, such as `a[1:-1]`: the array is handed in, and not copied."""
+    if node.op.kind != "view":
+        return False
+    (operand,) = node.operands
+    moving = all(d == 1 or sizes.names(i) for i, d in zip(node.params["map"], operand.shape, strict=True))
+    shown, whole = (trace.hint(sizes.product(n.shape)) for n in (node, operand))
+    return moving and (shown is None or whole is None or 2 * shown >= whole)
 
 
 def _raises(node: Node) -> bool:
