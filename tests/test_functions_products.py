@@ -97,6 +97,18 @@ def test_large_products_go_to_the_library():
     assert [n.op.name for n in graph.nodes()].count("matmul") == 1
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int8", "complex128"])
+def test_computed_matrices_by_a_column_are_not_stored(dtype):
+    def pairs(x, c):
+        return (x - x.T) ** 2 @ c, (2 * (x + x.T))[None] @ c, np.dot(x * x.T, 3 * c), (x * x.T) @ np.exp(c)
+
+    check(pairs, [make((30, 1), dtype), make((30, 1), dtype)], scale=40)
+    graph = aotarray.trace(lambda x, c: ((x - x.T) ** 2) @ c, "f64[n, 1], f64[n, 1]")
+    assert "matmul" not in [n.op.name for n in graph.nodes()]
+    graph = aotarray.trace(lambda x, c: ((x - x.T) ** 2) @ np.exp(c), "f64[n, 1], f64[n, 1]")
+    assert "matmul" in [n.op.name for n in graph.nodes()]  # or n * n times exp
+
+
 def test_small_products_are_inlined():
     graph = aotarray.trace(lambda a, b: a @ b, "f64[n, 3], f64[3, m]")
     assert "matmul" not in [n.op.name for n in graph.nodes()]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from aotarray import vecmath
+from aotarray.ops.names import KNOWN_POWERS
 from aotarray.vecmath.arrays import array_function
 from aotarray.vecmath.primitives import NUMPY
 
@@ -102,4 +103,39 @@ def test_every_elementary_function_is_measured() -> None:
     )
     floats = {name for name, f in vecmath.FUNCTIONS.items() if {"f32", "f64"} & set(f.dtypes)}
     real = {name for name in floats if not name.startswith("complex_")}  # those: tests/test_complex.py
-    assert real - set(exact.split()) == set(CASES)
+    assert real - set(exact.split()) == set(CASES) | set(KNOWN_POWERS.values())
+
+
+EDGES = [0.0, 5e-324, 1e-320, 2.0**-1022, 2.0**-149, 2.0**-126, 1e-38, 1.0, 2.0, 3.5, 1e38, 3.4028234663852886e38,
+         1.7976931348623157e308, np.inf, np.nan]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("exponent", sorted(KNOWN_POWERS))
+def test_known_exponents(exponent: float, dtype: str) -> None:
+    kind = NUMPY[dtype]
+    word = np.uint64 if dtype == "f64" else np.uint32
+    rng = np.random.default_rng(29)
+    info = np.finfo(kind)
+    with np.errstate(all="ignore"):
+        limits = np.array([info.max, info.tiny, info.smallest_subnormal]).astype(np.longdouble)
+        turns = (limits ** np.longdouble(1 / exponent)).astype(kind)  # where results overflow or lose bits
+        turns = np.concatenate([turns, [kind(2.0**k) for k in (-600, -360, -60, -36, 36, 60, 360, 600)]])
+        near = turns.astype(kind)[:, None] * (1 + info.eps * np.arange(-20, 21)).astype(kind)
+        anywhere = rng.integers(0, np.iinfo(word).max, 500, dtype=word).view(kind)
+        x = np.concatenate([anywhere, rng.uniform(-3, 9, 200), near.ravel(), EDGES, -np.array(EDGES)]).astype(kind)
+        found = array_function(KNOWN_POWERS[exponent], dtype)(x)
+        expected = np.power(x, np.full_like(x, exponent))  # an array: no other ufunc instead
+    python = vecmath.python_function(KNOWN_POWERS[exponent])
+    for value, got, numpys in zip(x, found, expected, strict=True):
+        same = python(value)
+        assert same == got or (np.isnan(same) and np.isnan(got))
+        if np.isfinite(got) and np.isfinite(numpys) and value != 0:
+            with mpmath.workprec(200):
+                true = mp.power(mp.mpf(float(value)), mp.mpf(exponent))
+                unit = float(np.spacing(kind(abs(numpys))))
+                assert abs(mp.mpf(float(got)) - true) / unit < 2, value
+        elif np.isnan(numpys):
+            assert np.isnan(got), value
+        else:
+            assert got == numpys and np.signbit(got) == np.signbit(numpys), value

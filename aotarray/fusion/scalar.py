@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import UnsupportedError
 from ..ops import OPS, Op
+from ..ops.names import KNOWN_POWERS
 from ..types import DTYPE_OF_CODE
 
 Value = Union[str, tuple[str, str]]
@@ -96,11 +97,19 @@ def _compare_signs(name: str, texts: Sequence[str], in_order: bool) -> str:
     return f"({signed} >= 0) & (uint64({signed}) {symbol} {unsigned})"
 
 
+#: literal exponents of floats that have a function of their own
+_LITERAL_POWERS = {
+    str(_real(exponent, code)): name for exponent, name in KNOWN_POWERS.items() for code in ("f32", "f64")
+}
+
+
 def _spell_real(op: Op, code: str, result: str, texts: Sequence[str]) -> str:
     if op.name in ("real", "conjugate", "positive"):
         return texts[0]
     if op.name == "imag":
         return str(_real(0, code))
+    if op.name == "power" and texts[1] in _LITERAL_POWERS:
+        return f"{_LITERAL_POWERS[texts[1]]}({texts[0]})"
     template = op.template(code)
     if template is None:
         return f"{op.name}({', '.join(texts)})"

@@ -13,7 +13,14 @@ _OTHERS = """
     double_to_half float_to_half half_to_float to_i8 to_i16 to_i32 to_i64 to_u8 to_u16 to_u32 to_u64
 """
 
+#: the exponents of floats that have a scalar function of their own, besides those that are other ufuncs
+KNOWN_POWERS = {
+    -3.0: "power_minus_3", -2.5: "power_minus_5_halves", -2.0: "power_minus_2", -1.5: "power_minus_3_halves",
+    -0.5: "power_minus_half", 1.5: "power_3_halves", 2.5: "power_5_halves", 3.0: "power_3", 4.0: "power_4",
+}  # fmt: skip
+
 #: Python's words, scalar functions, dtypes and the kernels' own parameters
-RESERVED = frozenset(
-    (*keyword.kwlist, *OPS, *(f"complex_{n}_{part}" for n in OPS for part in ("real", "imag")), *_OTHERS.split())
-)
+RESERVED = frozenset((
+    *keyword.kwlist, *OPS, *(f"complex_{n}_{part}" for n in OPS for part in ("real", "imag")), *_OTHERS.split(),
+    *KNOWN_POWERS.values(),
+))  # fmt: skip

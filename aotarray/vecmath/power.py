@@ -3,13 +3,15 @@
 power: log2(x) to about 2**-66 as a sum of two floats, times y as such a sum, and exp2 of that (Muller,
 Elementary Functions, 3rd ed., section 11.4 on x**y). In float64 special values and results that are not normal
 are a rare call. float32 goes through float64, where none of that is needed: a float32 log of enough bits takes
-as many operations in pairs of floats.
+as many operations in pairs of floats. Known exponents (`KNOWN_POWERS`) have functions of their own: a square
+root, products and a division.
 cbrt: a polynomial near x**(-1/3), one step of higher order, one of Newton's with an exact residual; no
 division.
 """
 
 from __future__ import annotations
 
+from aotarray.ops.names import KNOWN_POWERS
 from aotarray.vecmath import coefficients as c
 from aotarray.vecmath.exponential import F64, clamp, reduce_exp, scale_twice
 from aotarray.vecmath.logarithm import (
@@ -105,8 +107,8 @@ def out_of_range(x: Scalar, p: Scalar, y: Scalar) -> Scalar:
     return (usual & (fabs(p) < 1020.0) & (fabs(y) < 2.0**500)) == (a == -1.0)
 
 
-@rare(out_of_range, "f64")
-def power_long(x: Scalar, p: Scalar, y: Scalar) -> Scalar:
+def power_anywhere(x: Scalar, y: Scalar) -> Scalar:
+    """x**y in float64, whatever they are."""
     a = fabs(x)
     high, low = log2_pair(*normalise(a))
     exponent = clamp(y, -(2.0**80), 2.0**80)
@@ -116,6 +118,11 @@ def power_long(x: Scalar, p: Scalar, y: Scalar) -> Scalar:
     p_low = select(fabs(p) < 1100.0, p_low, 0.0)
     e, low_bits = exponent_of(clamp(p, -1080.0, 1030.0), p_low)
     return special_power(x, y, scale_twice(e, low_bits))
+
+
+@rare(out_of_range, "f64")
+def power_long(x: Scalar, p: Scalar, y: Scalar) -> Scalar:
+    return power_anywhere(x, y)
 
 
 @define("power", "f64")
@@ -149,6 +156,69 @@ def power_f32(x: Scalar, y: Scalar) -> Scalar:
     _, r, low_bits = reduce_exp(p, F64.bias)
     e = fma(r * r, polynomial(r, c.EXP_SHORT_F64), r) + 1.0
     return special_power(x, y, convert(e * from_bits(low_bits << 52), "f32"))
+
+
+def is_far(x: Scalar, result: Scalar, y: Scalar) -> Scalar:
+    """Whether |x|**y or a step on the way to it may not be a normal number; not for 0."""
+    limit = 2.0**900 if dtype_of(x) == "f64" else 2.0**90
+    return ((result > 1.0 / limit) & (result < limit)) == (x == 0.0)
+
+
+@rare(is_far, "f64")
+def power_far(x: Scalar, result: Scalar, y: Scalar) -> Scalar:
+    return power_anywhere(x, y)
+
+
+@rare(is_far, "f32")
+def power_far_f32(x: Scalar, result: Scalar, y: Scalar) -> Scalar:
+    return power_f32(x, y)
+
+
+def by_products(a: Scalar, twice: int) -> Scalar:
+    """a**(twice/2) for a > 0 by products and a square root, in a sum of two floats, which is rounded at the end."""
+    square, low = multiply_pair(a, a)
+    if twice == 4:
+        return square
+    if twice == 6:
+        cube, cube_low = multiply_pair(square, a)
+        return cube + fma(low, a, cube_low)
+    if twice == 8:
+        fourth, fourth_low = multiply_pair(square, square)
+        return fourth + fma(2.0 * square, low, fourth_low)
+    root = sqrt(a)
+    if twice == 1:
+        return root
+    residual = exact_fma(-root, root, a)  # sqrt(a) is root + residual / (2 root)
+    if twice == 3:
+        product, product_low = multiply_pair(a, root)
+        return product + fma(0.5 * root, residual, product_low)
+    product, product_low = multiply_pair(square, root)
+    return product + fma(root, fma(0.5 * a, residual, low), product_low)
+
+
+def define_power(name: str, twice: int) -> None:
+    """Define x**(twice/2): at most one more rounding than the correct one; what is far from 1 is a rare call."""
+
+    def body(x: Scalar) -> Scalar:
+        a = fabs(x)
+        magnitude = by_products(a, abs(twice))
+        magnitude = 1.0 / magnitude if twice < 0 else magnitude
+        result = magnitude
+        if twice % 2:
+            result = select((x < 0.0) & (a < INFINITY), constant(NAN, x), magnitude)
+        elif twice % 4:
+            result = copysign(magnitude, x)
+        if twice == -1:
+            return result
+        y = constant(0.5 * twice, x)
+        far = power_far if dtype_of(x) == "f64" else power_far_f32
+        return select(is_far(x, magnitude, y), far(x, magnitude, y), result)
+
+    define(name, "f32", "f64")(body)
+
+
+for _exponent, _name in KNOWN_POWERS.items():
+    define_power(_name, int(2 * _exponent))
 
 
 CBRT_SUBNORMAL = {"f64": 54, "f32": 24}  # multiples of 3

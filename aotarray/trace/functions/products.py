@@ -30,6 +30,9 @@ from .tiny_matrices import LARGEST, fixed
 #: up to this many products a sum of products is computed where it is used
 INLINE_PRODUCTS = 16
 
+#: at most this many additions are done again rather than stored
+CHEAP = 6
+
 Labels = Sequence[Any]
 
 
@@ -47,7 +50,8 @@ def contract(a: Any, a_labels: Labels, b: Any, b_labels: Labels, out_labels: Lab
         extent |= {k: a._trace.fix(extent[k], "a sum of few products") for k in summed}
     count = sizes.product(extent[k] for k in summed)
     small = isinstance(count, int) and count <= INLINE_PRODUCTS
-    if small or not a_only or not b_only or count == 0:
+    vector = not a_only or not b_only
+    if small or vector or _fuses(a, b, b_only, extent) or count == 0:
         found = _sum_of_products(a, a_labels, b, b_labels, (*batch, *a_only, *b_only), summed)
     else:
         found = _by_matrices(a, a_labels, b, b_labels, (batch, a_only, b_only, summed), extent)
@@ -55,6 +59,28 @@ def contract(a: Any, a_labels: Labels, b: Any, b_labels: Labels, out_labels: Lab
     return (
         found.transpose(*(order.index(k) for k in out_labels)) if tuple(order) != tuple(out_labels) else found
     )
+
+
+def _fuses(matrix: Any, column: Any, columns: Labels, extent: dict[Any, Dim]) -> bool:
+    """True for a computed matrix and a single column: the matrix need not be stored.
+
+    An element of the column is then computed again for each row, so that it must be cheap.
+    """
+    return all(extent[k] == 1 for k in columns) and _price(matrix.node) > 0 and _price(column.node) <= CHEAP
+
+
+def _price(node: Node) -> int:
+    """What computing an element costs, about the number of additions; 0 for what is stored."""
+    price = 0
+    stack, seen = [node], {node.number}
+    while stack:
+        found = stack.pop()
+        if found.op.kind == "elementwise":
+            price += found.op.cost
+        if found.op.kind in ("elementwise", "view"):
+            stack += [o for o in found.operands if o.number not in seen]
+            seen.update(o.number for o in found.operands)
+    return price
 
 
 def _few(trace: Any, extents: Sequence[Dim]) -> bool:
