@@ -1,22 +1,21 @@
 """Loops and choices as instructions, with the kernels of what they do between them.
 
-What a loop carries lies in two buffers: a step reads the one and writes the other, then they change places. A
-`scan` shows each step one row of what it goes along, and of what it stacks: nothing is copied.
+What a loop carries lies in two buffers: a step reads the one and writes the other, then they change places; or in
+one, where a step may write over what it reads (`separate.py`). A `scan` shows each step one row of what it goes along,
+and of what it stacks: nothing is copied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..graph import Graph, Node
-from ..passes.rewrite import rebuild, same
 from ..program import Instruction, Jump, JumpTable, JumpUnless, LoopBegin, LoopNext, Point, Swap
 from ..types import ArrayType
-from .elements import changed_in_place, element_loop, tracks_of
+from .elements import changed_in_place, element_loop
 from .nest import Storage
-from .separate import separate_outputs
+from .separate import kept_in_place, step_of
 
 if TYPE_CHECKING:
     from .schedule import Scheduler
@@ -31,13 +30,14 @@ class ControlLowering:
         self.read = {n.params["index"]: n for n in nodes}
 
     def reserve(self) -> dict[int, Storage]:
-        """Where arrays that steps change in place start: where they are wanted, if they are outputs."""
+        """Where values that steps change in place start: where they are wanted, if they are outputs."""
         if self.node.op.name == "branch":
             return {}
         first = 2 if self.node.op.name == "loop" else 0
         found = {}
-        for k in changed_in_place(self.node):
-            place = self.scheduler.output_place(self.read[k]) if k in self.read else None
+        parts = changed_in_place(self.node)
+        for k in sorted(kept_in_place(self.node) & self.read.keys()):
+            place = self.scheduler.output_place(self.read[k], dense=k not in parts)
             if place is not None:
                 found[self.node.operands[first + k].number] = place
         return found
@@ -99,8 +99,8 @@ class ControlLowering:
         """
         head: condition; JumpUnless end; body; swaps; Jump head; end:
         """
-        cond, body = self.node.params["cond"], self.node.params["body"]
-        step = _Step(self, body, 0, self.node.params["carried"])
+        cond = self.node.params["cond"]
+        step = _Step(self)
         test = self.new("goes_on", cond.outputs[0])
         head = self._here()
         self.scheduler.inside(cond, operands, [test])
@@ -114,12 +114,11 @@ class ControlLowering:
         LoopBegin end; head: rows; body; swaps; LoopNext head; end:
         """
         params = self.node.params
-        body: Graph = params["body"]
         count, sliced, reverse = params["carried"], params["sliced"], params["reverse"]
         (lower, upper), rest = operands[:2], operands[2:]
         state, arrays, others = rest[:count], rest[count : count + sliced], rest[count + sliced :]
         counter = self.scheduler.new_temporary("step", "i64", ())
-        step = _Step(self, body, 1, count)
+        step = _Step(self)
         rows = [self.scheduler.new_alias(a, f"{a.name}_row", a.shape[1:]) for a in arrays]
         made = [self.scheduler.new_alias(p, f"{p.name}_row", p.shape[1:]) for p in places[count:]]
         begin = self.add(Jump(0))
@@ -150,38 +149,29 @@ class ControlLowering:
 
 
 class _Step:
-    """What a loop does in a step: the body, into new memory; then what it carries changes places with that.
+    """What a loop does in a step: the body; then what was made in new memory changes places with what it replaces.
 
     Where the body only writes parts of an array, these alone are made, and then written in place.
     """
 
-    def __init__(self, control: ControlLowering, body: Graph, first: int, count: int) -> None:
-        self.control, self.body = control, body
-        self.tracks = tracks_of(control.node)
-        self.swapped = [k for k in range(count) if k not in self.tracks]
-        self.following = [control.new("next", body.outputs[k]) for k in self.swapped]
-        outputs = [body.outputs[k] for k in self.swapped] + body.outputs[count:]
-        for found in self.tracks.values():
-            for write in found:
-                outputs += [write.value, *(i for i in write.index if isinstance(i, Node))]
-        self.parts = [control.new("part", o) for o in outputs[len(outputs) - self._part_count() :]]
-        if self.tracks:
-            self.body = rebuild(replace(body, outputs=outputs), same)
-            separate_outputs(self.body)
-
-    def _part_count(self) -> int:
-        return sum(
-            1 + sum(isinstance(i, Node) for i in w.index) for found in self.tracks.values() for w in found
-        )
+    def __init__(self, control: ControlLowering) -> None:
+        self.control, self.step = control, step_of(control.node)
+        self.following = {
+            k: control.new("next", self.step.body.outputs[position])
+            for position, k in enumerate(self.step.whole)
+            if k not in self.step.in_place
+        }
+        self.parts = [control.new("part", part) for part in self.step.parts]
 
     def run(self, inputs: Sequence[Storage], places: Sequence[Storage], made: Sequence[Storage]) -> None:
         """Add the instructions of a step."""
         control, scheduler = self.control, self.control.scheduler
-        scheduler.inside(self.body, inputs, [*self.following, *made, *self.parts])
-        for k, following in zip(self.swapped, self.following, strict=True):
+        values = [self.following.get(k, places[k]) for k in self.step.whole]
+        scheduler.inside(self.step.body, inputs, [*values, *made, *self.parts], self.step.plan)
+        for k, following in self.following.items():
             control.add(Swap(places[k].buffer, following.buffer))
         parts = iter(self.parts)
-        for k, found in self.tracks.items():
+        for k, found in self.step.tracks.items():
             for write in found:
                 stored = {
                     node.number: next(parts) for node in (write.value, *write.index) if isinstance(node, Node)

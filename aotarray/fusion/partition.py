@@ -279,6 +279,37 @@ def _place_write(
     group_of[write.node.number] = group
 
 
+def overwrite(plan: Partition, nodes: Sequence[Node], values: Sequence[ArgumentWrite]) -> set[int]:
+    """The numbers of the values that can be stored over the input they are given for; orders the plan for that.
+
+    The nest that makes such a value reads the input only at the element it overwrites, before it does, and runs
+    after all others that read the input.
+    """
+    groups = sorted(plan.groups, key=lambda group: group.number)
+    reads = {
+        root.number: {a.node.number for a in accesses(root, plan.roots)} for g in groups for root in g.roots
+    }
+    found: set[int] = set()
+    for write in values:
+        group = next((g for g in groups if write.node in g.roots), None)
+        if group is None or group.kind != "loop" or write.node.op.kind == "reduce":
+            continue
+        memory = memory_of(write.argument, nodes)
+        before = {g.number for g in groups if g is not group and any(reads[r.number] & memory for r in g.roots)}
+        later = group.roots[group.roots.index(write.node) + 1 :]
+        if (
+            write.node.type == write.argument.type
+            and not any(r.op.kind != "reduce" and reads[r.number] & memory for r in later)
+            and _in_last_pass(write.node, group)
+            and may_share(write, group.roots, plan.roots, memory)
+            and not any(_depends(groups[g], group.number, groups) for g in before)
+        ):
+            group.after |= before
+            found.add(write.node.number)
+    plan.groups = _in_order(groups)
+    return found
+
+
 def _in_last_pass(node: Node, group: Group) -> bool:
     """True when a node that joins the group has its elements stored in the last pass over them."""
     if domain_of(node)[0] != group.domain:

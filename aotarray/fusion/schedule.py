@@ -45,7 +45,7 @@ from .measuring import Settling, measured_names
 from .nest import Nest, Storage
 from .order import follow_order
 from .panels import PanelLowering
-from .partition import Group, is_buffer, partition
+from .partition import Group, Partition, is_buffer, partition
 from .rows import RowLowering
 from .separate import separate_carried, separate_outputs
 from .sequential import ExtremeLowering, ScanLowering
@@ -148,11 +148,13 @@ class Scheduler:
     """Builds the program of one graph; for a graph inside a loop, its part of the program of the `whole`."""
 
     def __init__(
-        self, graph: Graph, outer: Scheduler | None = None, writes: Sequence[ArgumentWrite] = ()
-    ) -> None:
+        self, graph: Graph, outer: Scheduler | None = None, writes: Sequence[ArgumentWrite] = (),
+        plan: Partition | None = None,
+    ) -> None:  # fmt: skip
         whole: Scheduler | None = None if outer is None else outer.whole
         self.graph: Graph = graph
         self.writes = writes
+        self.partitioned: Partition = plan or partition(graph, writes)
         self.whole: Scheduler = whole or self
         self.storage: dict[int, Storage] = {}
         self.targets: dict[int, Storage] = {}  # inside a loop: where each output goes
@@ -191,9 +193,11 @@ class Scheduler:
         count = len(graph.outputs) - len(self.writes) + len(graph.written) - graph.hidden
         return [graph.inputs[graph.written[k]] if k in graph.written else next(made) for k in range(count)]
 
-    def inside(self, graph: Graph, inputs: Sequence[Storage], outputs: Sequence[Storage]) -> None:
+    def inside(
+        self, graph: Graph, inputs: Sequence[Storage], outputs: Sequence[Storage], plan: Partition | None = None
+    ) -> None:
         """Add what a graph inside this one does, with its inputs and outputs at the given places."""
-        inner = Scheduler(graph, self)
+        inner = Scheduler(graph, self, plan=plan)
         for node, place in zip(graph.inputs, inputs, strict=True):
             inner.storage[node.number] = place
         for node, place in zip(graph.outputs, outputs, strict=True):
@@ -207,7 +211,7 @@ class Scheduler:
         if known:
             self.instructions.append(Measure(-1, -1, tuple(known)))
         self.checks += [(self.slots.check(c), self.scope) for c in own]
-        partitioned = partition(self.graph, self.writes)
+        partitioned = self.partitioned
         roots = partitioned.roots
         stored = self._stored(partitioned.groups, roots)
         for group in partitioned.groups:
