@@ -692,8 +692,6 @@ def test_matmul_of_all_kinds_of_buffer(load):
         out = np.empty((5, 4)).T
         assert loaded.run((x, y), (out,))[0] is out
         assert np.array_equal(out, want)
-    with pytest.raises(ValueError, match="matmul"):
-        loaded.run((np.zeros((2, 7)), y))
 
 
 def negative_finder():

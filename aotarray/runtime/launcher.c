@@ -2017,17 +2017,6 @@ SMALL_PRODUCT(product_f32, float)
 
 static int64_t extent_of(const Frame *f, const Buffer *b, int64_t axis) { return f->values[LIST(f->program, b->dims_at)[axis]]; }
 
-/* Whether the last two axes of a stack of matrices are as said, and the others broadcast to those of `c`. */
-static int is_stack(const Frame *f, const Buffer *b, int64_t rows, int64_t columns, const Buffer *c)
-{
-    int fits = b->rank <= c->rank && extent_of(f, b, b->rank - 2) == rows && extent_of(f, b, b->rank - 1) == columns;
-    for (int64_t d = 0; fits && d < b->rank - 2; d++) {
-        int64_t extent = extent_of(f, b, d);
-        fits = extent == 1 || extent == extent_of(f, c, c->rank - b->rank + d);
-    }
-    return fits;
-}
-
 /* Whether a call is a matmul of small real matrices: left, right and result, and how many rows, terms and columns. */
 static int is_small_product(const Frame *f, const Instruction *ins, int64_t buffers[3], int64_t n[3])
 {
@@ -2042,9 +2031,7 @@ static int is_small_product(const Frame *f, const Instruction *ins, int64_t buff
         if (p->buffers[buffers[i]].dtype != dtype || p->buffers[buffers[i]].rank < 2) return 0;
     const Buffer *a = &p->buffers[buffers[0]], *b = &p->buffers[buffers[1]];
     n[0] = extent_of(f, a, a->rank - 2), n[1] = extent_of(f, a, a->rank - 1), n[2] = extent_of(f, b, b->rank - 1);
-    const Buffer *c = &p->buffers[buffers[2]];
-    return n[0] <= SMALL && n[1] <= SMALL && n[2] <= SMALL && is_stack(f, a, n[0], n[1], c) && is_stack(f, b, n[1], n[2], c)
-        && is_stack(f, c, n[0], n[2], c);
+    return n[0] <= SMALL && n[1] <= SMALL && n[2] <= SMALL;
 }
 
 /* How many products are to be made. */
