@@ -183,3 +183,36 @@ def test_a_built_module_raises_as_numpy(tmp_path):
     assert "2.5" in done.stdout
     assert "ZeroDivisionError Weights sum to zero, can't be normalized" in done.stdout
     assert "ValueError All-NaN slice encountered" in done.stdout
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128"])
+def test_short_rows_have_the_same_bits_whichever_call_came_first(dtype):
+    """Rows of up to 16 elements are folded in order, by their size alone."""
+
+    def fold(x):
+        return x.sum(axis=1), x.prod(axis=1), (x * x).mean(axis=1), x.real.max(axis=1) - x.sum(axis=1)
+
+    rng = np.random.default_rng(4)
+    general = aotarray.jit(fold)
+    general(np.ones((2, 25), dtype))
+    for m in (2, 3, 4, 7, 8, 9, 16, 17, 18, 24):
+        x = rng.standard_normal((40, m)).astype(dtype)
+        first = aotarray.jit(fold)(x)
+        for one, other in zip(first, general(x), strict=True):
+            np.testing.assert_array_equal(one, other)
+        if m <= 16 and dtype == "float64":
+            np.testing.assert_array_equal(first[0], np.add.accumulate(x, axis=1)[:, -1])
+
+
+def test_short_rows_of_several_axes():
+    def fold(x):
+        return (x * 2).sum(axis=(1, 2)), x.sum(axis=2)
+
+    rng = np.random.default_rng(5)
+    general = aotarray.jit(fold)
+    general(np.ones((2, 5, 6)))
+    for shape in ((7, 2, 3), (7, 3, 5), (7, 4, 4), (7, 4, 5), (7, 0, 3), (7, 3, 0), (0, 2, 2)):
+        x = rng.standard_normal(shape)
+        for one, other, expected in zip(aotarray.jit(fold)(x), general(x), fold(x), strict=True):
+            np.testing.assert_array_equal(one, other)
+            np.testing.assert_allclose(one, expected, rtol=1e-13, atol=1e-13)

@@ -10,6 +10,7 @@ from agreement import check
 
 import aotarray
 from aotarray.errors import TraceError
+from aotarray.fusion.elements import element_loop
 
 RNG = np.random.default_rng(8)
 INDEX = np.array([2, 0, 2, -1])
@@ -169,3 +170,96 @@ def test_errors_are_numpys():
         before = x.copy()
         aotarray.jit(writes(lambda y, i: y.__setitem__(i, 1)))(x, INDEX)
         assert np.array_equal(x, before)
+
+
+ALONG = np.array([3, 0, -1, 3, 3, 1, -5, 0])
+#: (shape of the array, shape of the values, how many index arrays)
+STEPS = [
+    ((5,), (8,), 1), ((5,), (), 1), ((5,), (1,), 1), ((5, 6), (8, 6), 1), ((5, 6), (6,), 1), ((5, 6), (8, 1), 1),
+    ((5, 6), (1, 6), 1), ((5, 6), (), 1), ((5, 1), (8, 1), 1), ((1, 1), (8, 1), 1), ((5, 3, 4), (8, 3, 4), 1),
+    ((5, 3, 4), (4,), 1), ((5, 3, 4), (8, 1, 4), 1), ((5, 200), (8, 200), 1), ((5, 5), (8,), 2), ((5, 5), (), 2),
+    ((5, 5, 4), (8, 4), 2), ((5, 0), (8, 0), 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.maximum, np.minimum])
+@pytest.mark.parametrize(("shape", "values", "count"), STEPS)
+def test_ufunc_at_is_a_kernel(ufunc, shape, values, count):
+    """One by one, in NumPy's order, whatever the sizes are."""
+
+    def f(x, v, i):
+        y = x * 0.5
+        ufunc.at(y, (i,) * count if count > 1 else i, v * 3)
+        return y
+
+    index = ALONG % shape[0] if shape[0] < 5 else ALONG
+    arguments = [RNG.standard_normal(shape), RNG.standard_normal(values), index]
+    check(f, arguments, exact=True, compiled=True)
+    graph = aotarray.lower(f, *arguments).plan.graph
+    assert [element_loop(n) is not None for n in graph.nodes() if n.op.kind in ("library", "control")] == [
+        True
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float16", "float32", "complex64"])
+@pytest.mark.parametrize("index", ["int64", "uint8", "int16"])
+def test_ufunc_at_keeps_dtypes(dtype, index):
+    x, v, i = grid(dtype), grid(dtype, (4, 6)), np.array([2, 0, 2, 1], index)
+    for ufunc in (np.add, np.subtract, np.multiply, np.maximum):
+        check(writes(lambda y, i, u=ufunc, v=v: u.at(y, i, v)), [x, i], exact=True, compiled=True)
+
+
+def test_ufunc_at_of_parts_and_in_loops():
+    def f(x, v, i):
+        y = x.copy()
+        np.add.at(y[1:, ::2], i[:2] % 3, v[:2, ::2])
+        np.add.at(y, i[:0], v[:0])
+        np.subtract.at(y, i, y[i] + y[0])  # what is read is read before
+        return y
+
+    arguments = [grid(), grid(shape=(4, 6)), INDEX]
+    check(f, arguments, exact=True, compiled=True)
+
+    def looped(x, v, i):
+        def step(k, y):
+            np.add.at(y, i, v * k)
+            return y
+
+        return aotarray.fori_loop(0, 3, step, x.copy())
+
+    check(looped, arguments, exact=True, compiled=True)
+    x, v, _ = arguments
+    for bad in (5, -6):
+        given = x.copy()
+        with pytest.raises(IndexError, match=f"index {bad} is out of bounds for axis 0 with size 5"):
+            aotarray.jit(lambda x, v, i: np.add.at(x, i, v), inout=("x",))(given, v, np.array([0, 1, bad, 2]))
+        np.testing.assert_array_equal(given, x)
+
+
+def test_updates_at_one_traced_position_write_once():
+    """`y[i] += v` writes the row that it has read and changed, which then is written no more."""
+
+    def f(x, v, i):
+        y = x.copy()
+
+        def step(k, y):
+            y[i[k]] += v[k]
+            y[2:, i[k] - 2] *= 2.0
+            y[k, i[k]] -= 1.0
+            return y
+
+        return aotarray.fori_loop(0, i.shape[0], step, y)
+
+    def rows(x, v, i):
+        def step(k, y):
+            y[i[k]] += v[k]
+            return y
+
+        return aotarray.fori_loop(0, i.shape[0], step, x.copy())
+
+    for index in (INDEX % 5, (INDEX % 5).astype(np.int32)):
+        arguments = [grid(), grid(shape=(4, 6)), index]
+        check(f, arguments, exact=True, compiled=True)
+        check(rows, arguments, exact=True, compiled=True)
+        (loop,) = (n for n in aotarray.lower(rows, *arguments).plan.graph.nodes() if n.op.name == "loop")
+        assert element_loop(loop) is not None

@@ -6,6 +6,8 @@ wait in scratch memory. Others are walked one by one, with states in registers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .. import sizes
 from ..graph import Node, axis_name, topological
 from ..loops import Break, For, If, Kernel, Let
@@ -163,22 +165,26 @@ class ElementLowering(GroupLowering):
             steps = For(step, f"{end} - 1", f"{low} - 1", step="-1")
         scope = nest.open(steps)
         scope.memo[loop.counter.number, ()] = f"int64({step})"
-        self._pin(loop, scope, {loop.counter.number, *(loop.carried[k].number for k in loop.writes)})
+        changing = {loop.counter.number, *(loop.carried[k].number for k in loop.writes)}
+        self._pin(scope, loop, changing, [n for n in self._nodes(loop) if loop.moves(n)])
 
     def _know_states(self, loop: JoinedLoop, states: States) -> None:
         """In the scope that is open, what is carried has these names."""
         scope = self.nest.scopes[-1]
-        self._pin(loop, scope, {loop.carried[k].number for k, _ in states})
+        self._pin(scope, loop, {loop.carried[k].number for k, _ in states})
         for (k, at), names in states.items():
             scope.memo[loop.carried[k].number, at] = self._wide(names)
 
-    def _pin(self, loop: JoinedLoop, scope: Scope, changing: set[int]) -> None:
-        """Have what depends on these nodes, or on the counter as an index, computed in the scope."""
-        for node in topological([*loop.outputs, *loop.positions()]):
-            depends = any(o.number in changing for o in node.operands)
-            if node.number in changing or depends or loop.moves(node):
+    def _pin(self, scope: Scope, loop: JoinedLoop, changing: set[int], moving: Sequence[Node] = ()) -> None:
+        """Have what depends on these nodes, or has the counter as an index, computed in the scope."""
+        changing |= {n.number for n in moving}
+        for node in self._nodes(loop):
+            if node.number in changing or any(o.number in changing for o in node.operands):
                 changing.add(node.number)
                 self.nest.pinned[node.number] = scope
+
+    def _nodes(self, loop: JoinedLoop) -> list[Node]:
+        return topological([*loop.outputs, *loop.positions()])
 
     def _step(self, loop: JoinedLoop) -> States:
         """One step: all values first, then what it writes; the new states."""

@@ -11,8 +11,6 @@ from .nest import Scope, Storage
 
 #: values at least this dear are kept in the row's scratch instead of being computed in every pass
 KEEP_PRICE = 12
-#: sums of so few elements have the same bits in any vector order
-EXACT_ROW = 3
 #: folds whose accumulators would hide a Python function that source uses
 _BUILTINS = frozenset({"max", "min", "any", "all"})
 
@@ -42,7 +40,10 @@ class RowLowering(GroupLowering):
         for number in range(1, max(level.values()) + 1):
             folds = [f for f in self.folds if level[f.number] == number]
             stores = [r for r in group.roots if r.op.kind != "reduce" and level.get(r.number) == number]
-            self._row_loop(folds, stores, kept.get(number, []), keep_places)
+            if self._may_be_short():
+                self._by_length(folds)
+            else:
+                self._row_loop(folds, stores, kept.get(number, []), keep_places)
         for root in group.roots:
             if self.is_result(root):
                 self.store_root(root, group.outer)
@@ -62,17 +63,66 @@ class RowLowering(GroupLowering):
         The kernel then has a branch for exactly these sizes, in which a row is a few values, and another
         for all sizes.
         """
-        group, hints = self.group, self.graph.hints
+        hints = self.graph.hints
         total = self._reduced_extent()
         names = sizes.names(total)
         if not names or not names <= hints.keys() or any(hints[n] < 2 for n in names):
             return {}
-        ordered = any(f.op.name in ("sum", "prod") and f.dtype.kind in "fc" for f in self.folds)
-        limit = EXACT_ROW if ordered else INLINE_REDUCTION
-        if sizes.evaluate(total, hints) > limit or max(self.levels().values()) > 1:
+        if sizes.evaluate(total, hints) > INLINE_REDUCTION or not self._is_plain():
             return {}
-        stored = [r for r in group.roots if r.op.kind != "reduce" and not self.is_outer(r)]
-        return {} if stored else {n: hints[n] for n in sorted(names)}
+        return {n: hints[n] for n in sorted(names)}
+
+    def _is_plain(self) -> bool:
+        """True where a row is folded in one pass, and nothing of it is stored."""
+        stored = [r for r in self.group.roots if r.op.kind != "reduce" and not self.is_outer(r)]
+        return not stored and max(self.levels().values()) == 1
+
+    def _may_be_short(self) -> bool:
+        """True where rows may have so few elements that float sums add them in order.
+
+        That is for the size of a row alone to decide, not for the call that asked for the program.
+        """
+        ordered = any(f.op.name in ("sum", "prod") and f.dtype.kind in "fc" for f in self.folds)
+        return ordered and not isinstance(self._reduced_extent(), int) and self._is_plain()
+
+    def _by_length(self, folds: list[Node]) -> None:
+        """One pass over the row: in order where it is short, in the general way else."""
+        nest, outer = self.nest, self.group.outer
+        choice = If(f"{nest.size(self._reduced_extent())} <= {INLINE_REDUCTION}")
+        nest.emit(choice)
+        found: dict[int, tuple[str, ...]] = {}
+        for statements, is_short in ((choice.then, True), (choice.orelse, False)):
+            spent = nest.spent()
+            nest.scopes.append(Scope(statements, guard=True))
+            if is_short:
+                self._short_loop(folds)
+            else:
+                self._row_loop(folds, [], [], {})
+            for f in folds:
+                parts = self._names(nest.scopes[-1].memo[(f.number, self.at(f, outer))])
+                names = found.setdefault(f.number, tuple(nest.fresh("folded") for _ in parts))
+                for name, part in zip(names, parts, strict=True):
+                    nest.emit(Let(name, part))
+            nest.scopes.pop()
+            if is_short:
+                nest.forget(spent)
+        for f in folds:
+            nest.scopes[-1].memo[(f.number, self.at(f, outer))] = self._wide(found[f.number])
+
+    def _short_loop(self, folds: list[Node]) -> None:
+        """Fold the row in order."""
+        nest, group = self.nest, self.group
+        acc = {f.number: self._accumulators(f) for f in folds}
+        for axis in group.reduced:
+            nest.open(For(self.variables[axis], "0", nest.size(group.domain[axis])))
+        for f in folds:
+            nest.fold(f, acc[f.number], nest.value(f.operands[0], self.operand_at(f)), exact_order=True)
+        nest.close(len(group.reduced))
+        for f in folds:
+            nest.scopes[-1].memo[(f.number, self.at(f, group.outer))] = self._value(acc[f.number], f)
+
+    def _accumulators(self, fold: Node) -> tuple[str, ...]:
+        return self._start(fold, f"{fold.op.name}_" if fold.op.name in _BUILTINS else fold.op.name)
 
     def _lower_narrow(self, narrow: dict[str, int]) -> None:
         """Every row on its own, its folds written out: loops over the axes that are kept."""
@@ -94,10 +144,7 @@ class RowLowering(GroupLowering):
         """One pass over the row: fold, store, and keep what later passes need."""
         nest, group = self.nest, self.group
         last = group.reduced[-1]
-        acc = {
-            f.number: self._start(f, f"{f.op.name}_" if f.op.name in _BUILTINS else f.op.name)
-            for f in folds
-        }
+        acc = {f.number: self._accumulators(f) for f in folds}
         sums = [f for f in folds if self._is_float_sum(f)]
         length = group.domain[last]
         short = isinstance(length, int) and length <= RUN and len(group.reduced) == 1

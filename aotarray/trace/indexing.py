@@ -33,11 +33,12 @@ def get_item(x: Tracer, key: Any) -> Any:
         mask = mask_node(x._trace, key, x)
         return Masked(Tracer.of(x._trace, x.node), mask, find_true(x._trace, mask))
     basic, advanced = _split(x, key)
-    view = (
-        x.view_through(_basic_lens(x._trace, x.node.shape, basic))
-        if not _is_whole(basic, x)
-        else x.view_through(views.transpose(x.node.shape, range(x.ndim)))
-    )
+    if not _is_whole(basic, x):
+        view = x.view_through(_basic_lens(x._trace, x.node.shape, basic))
+    elif advanced:
+        view = x
+    else:
+        view = x.view_through(views.transpose(x.node.shape, range(x.ndim)))
     if not advanced:
         # With integers alone NumPy gives a scalar: a copy, unlike a view without axes (`x[..., 0]`).
         scalar = not view.ndim and all(k is not Ellipsis for k in (key if isinstance(key, tuple) else (key,)))
@@ -66,10 +67,25 @@ def set_item(x: Tracer, key: Any, value: Any) -> None:
         place.view.write(value)
         return
     if not any(index.shape for index in place.advanced.values()):
-        _write_at(place.view, place.advanced, value)
+        if not _is_that_row(place, value):
+            _write_at(place.view, place.advanced, value)
         return
     node = promote.cast(x._trace, promote.node_of(x._trace, value), x.dtype)
     change_at(place, "ndarray.__setitem__", Tracer.of(x._trace, node))
+
+
+def _is_that_row(place: Target, value: Any) -> bool:
+    """True where `value` is the view that is written, changed in place: what `x[i] += 1` does last."""
+    if type(value) is not Tracer or value._storage is not place.view._storage or not value._lenses:
+        return False
+    *lenses, row = value._lenses
+    if tuple(lenses) != place.view._lenses or not isinstance(row, views.Row):
+        return False
+    at = dict(row.at)
+    return at.keys() == place.advanced.keys() and all(
+        node is at[a] or (node.op.name == at[a].op.name == "cast" and node.operands == at[a].operands)
+        for a, node in place.advanced.items()
+    )
 
 
 @dataclass
@@ -98,11 +114,11 @@ def change_at(place: Target, name: str, *values: Tracer) -> None:
         Tracer.of(trace, place.advanced[a]) if a in place.advanced else slice(None)
         for a in range(max(place.advanced) + 1)
     )
-    fitted = [Tracer.of(trace, _fitted(place, v.node)) for v in values]
+    fitted = [Tracer.of(trace, fitted_to(place, v.node)) for v in values]
     view.write(change(view, name, [OUT, index, *fitted]))
 
 
-def _fitted(place: Target, value: Node) -> Node:
+def fitted_to(place: Target, value: Node) -> Node:
     """A value for an indexed assignment, with its axes where NumPy puts those of the index on the view alone."""
     trace, shape = place.view._trace, place.view.node.shape
     axes = sorted(place.advanced)

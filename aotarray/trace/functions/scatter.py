@@ -8,11 +8,16 @@ import numpy as np
 
 from ...errors import UnsupportedError
 from ..context import Trace, here
-from ..indexing import change_at, is_mask, target_of
+from ..control import fori_loop
+from ..indexing import Target, change_at, fitted_to, is_mask, target_of
 from ..library import OUT, change, probe
+from ..size_value import wrap
 from ..tracer import Tracer
 from .creation import is_traced
 from .registry import METHODS, UFUNC_METHODS, array, implements
+
+#: ufuncs whose `at` is a loop that fuses, for dtypes that they keep
+_STEPWISE = frozenset({np.add, np.subtract, np.multiply, np.maximum, np.minimum})
 
 
 def _writable(a: Any, name: str) -> Tracer:
@@ -86,10 +91,41 @@ def _at(trace: Trace, ufunc: Any, a: Any, indices: Any, *operands: Any) -> None:
         x.write(change(x, f"{ufunc.__name__}.at", [OUT, indices, *values]))
         return
     place = target_of(x, indices)
-    if place.advanced:
+    if place.advanced and _in_steps(place, ufunc, values):
+        _step_by_step(place, ufunc, *values)
+    elif place.advanced:
         change_at(place, f"{ufunc.__name__}.at", *values)
     else:
         place.view.write(ufunc(place.view, *values).astype(x.dtype))
+
+
+def _in_steps(place: Target, ufunc: Any, values: list[Tracer]) -> bool:
+    """True where a loop over index arrays of one axis, for leading axes of the array, does what NumPy does."""
+    view, indices = place.view, list(place.advanced.values())
+    return (
+        ufunc in _STEPWISE
+        and view.dtype.kind in "iufc"
+        and ufunc.resolve_dtypes((view.dtype, values[0].dtype, None))[-1] == view.dtype
+        and sorted(place.advanced) == list(range(len(indices)))
+        and all(n.dtype.kind == "i" and len(n.shape) == 1 and n.shape == indices[0].shape for n in indices)
+    )
+
+
+def _step_by_step(place: Target, ufunc: Any, value: Tracer) -> None:
+    """`view[i, ...] = ufunc(view[i, ...], value)` for the positions i one by one: a loop, which becomes a kernel."""
+    view, trace = place.view, place.view._trace
+    indices = [Tracer.of(trace, place.advanced[a]) for a in sorted(place.advanced)]
+    fitted = Tracer.of(trace, fitted_to(place, value.node))
+    several = fitted.ndim == 1 + view.ndim - len(indices) and fitted.node.shape[0] != 1
+    if not several and fitted.ndim > view.ndim - len(indices):
+        fitted = fitted[0]
+
+    def step(i: Any, array: Any) -> Any:
+        at = tuple(index[i] for index in indices)
+        array[at] = ufunc(array[at], fitted[i] if several else fitted)
+        return array
+
+    view.write(fori_loop(0, wrap(indices[0].node.shape[0], trace), step, Tracer.of(trace, view.node)))
 
 
 UFUNC_METHODS[(None, "at")] = _at
