@@ -146,8 +146,8 @@ def test_coroutines_are_refused():
 def test_scipy_is_refused():
     special = pytest.importorskip("scipy.special")
     linalg = pytest.importorskip("scipy.linalg")
-    with pytest.raises(UnsupportedError, match=HERE + ".*gamma is not supported"):
-        aotarray.jit(lambda x: special.gamma(x))(X)
+    with pytest.raises(UnsupportedError, match=HERE + ".*j0 is not supported"):
+        aotarray.jit(lambda x: special.j0(x))(X)
     with pytest.raises(AotarrayError, match=HERE):
         aotarray.jit(lambda x: linalg.solve(x, x))(X)
 
@@ -186,7 +186,7 @@ def leaked():
         lambda t, n: np.sum(t), lambda t, n: t[0],
         lambda t, n: t.shape, lambda t, n: len(t), lambda t, n: float(t),
         lambda t, n: n + 1,
-        lambda t, n: np.zeros(n), lambda t, n: range(n), lambda t, n: n == 2,
+        lambda t, n: np.zeros(n), lambda t, n: range(n),
         lambda t, n: t.__setitem__(0, 1),
         lambda t, n: aotarray.jit(lambda x: x + t)(X), lambda t, n: aotarray.jit(lambda x: x * n)(X),
         lambda t, n: aotarray.jit(lambda x: x[:n])(X), lambda t, n: aotarray.jit(lambda x: t)(X),

@@ -392,3 +392,18 @@ def test_plain_python_flow():
         x = np.array([1.0, -2, 3, 2.5])
         for one, other in zip(trimmed(x, limit), trimmed.__wrapped__(x, limit), strict=True):
             assert_same(one, other)
+
+
+def test_masks_without_axes():
+    """`x[x > 0]` of a number: one element or none; of an array, all of it or nothing."""
+
+    def number(x, y):
+        s = x.sum()
+        return s[s > 0], y[s > 0], y[None][(s > 0)[None]]
+
+    compiled = aotarray.jit(number)
+    y = np.arange(6.0).reshape(2, 3)
+    for x in (np.ones(3), -np.ones(3)):
+        for found, expected in zip(compiled(x, y), number(x, y), strict=True):
+            assert found.shape == expected.shape
+            np.testing.assert_array_equal(found, expected)

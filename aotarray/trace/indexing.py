@@ -22,6 +22,8 @@ from .tracer import Tracer
 
 def get_item(x: Tracer, key: Any) -> Any:
     """`x[key]`."""
+    if type(key) is Tracer and not key.ndim and key.dtype == np.bool_ and promote.known_array(key) is None:
+        return get_item(x[None], key[None])
     if (
         is_mask(key, x)
         and key.ndim == x.ndim
